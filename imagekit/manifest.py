@@ -220,7 +220,8 @@ class Manifest(Model):
             raise ValueError(f"image: {sorted(twice)} defined twice")
         for image in self.image:
             if image.parent not in (None, "cann", *names):
-                raise ValueError(f"image.{image.name}.parent: unknown image {image.parent!r}, known: {', '.join(names)}")
+                known = ", ".join(names)
+                raise ValueError(f"image.{image.name}.parent: unknown image {image.parent!r}, known: {known}")
             self._walk(image)
         return self
 

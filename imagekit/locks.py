@@ -1,0 +1,147 @@
+"""The locked Python set: one file per platform, with hashes, resolved once and committed.
+
+A lock begins with the hash of everything it was made from, so that drift is found without a network.
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Manifest, Platform
+
+LOCKS = ROOT / "images" / "rlinf-npu" / "locks"
+HOST_LOCK = ROOT / "requirements" / "host.txt"
+# An override with a marker that never holds is uv's way to drop a package from the resolution.
+NEVER = "sys_platform == 'never'"
+STAMP = re.compile(r"^# inputs: sha256:([0-9a-f]{64})$", re.MULTILINE)
+
+
+def lock_path(platform: Platform) -> Path:
+    """Return the committed lock of a platform."""
+    return LOCKS / f"{platform.machine}.txt"
+
+
+def requirements_text(manifest: Manifest) -> str:
+    """Return the requirements to resolve, one a line."""
+    return "".join(f"{manifest.fill(r)}\n" for r in manifest.python.requirements)
+
+
+def overrides_text(manifest: Manifest) -> str:
+    """Return the overrides, exclusions included, each under its reason."""
+    lines = [f"# {o.reason}\n{manifest.fill(o.requirement)}\n" for o in manifest.python.override]
+    for exclude in manifest.python.exclude:
+        lines += [f"# {exclude.reason}\n", *(f"{name}; {NEVER}\n" for name in exclude.names)]
+    return "".join(lines)
+
+
+def uv_options(manifest: Manifest, platform: Platform) -> list[str]:
+    """Return the options of `uv pip compile` that shape the result."""
+    options = [
+        f"--python-platform={platform.python_platform}",
+        f"--python-version={manifest.versions.python_series}",
+        "--generate-hashes",
+        "--no-annotate",
+        "--no-header",
+        "--only-binary=:all:",
+    ]
+    options += [f"--no-binary={name}" for name in manifest.python.source_builds]
+    return options + [f"--no-emit-package={name}" for name in manifest.python.not_installed]
+
+
+def inputs_hash(manifest: Manifest, platform: Platform) -> str:
+    """Return the hash of all that decides a lock's content, except the day it was made."""
+    inputs = [requirements_text(manifest), overrides_text(manifest), uv_options(manifest, platform)]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+
+
+def host_inputs_hash() -> str:
+    """Return the hash of what decides requirements/host.txt: the dependency tables of pyproject.toml."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return hashlib.sha256(text.partition("[tool.ruff]")[0].encode()).hexdigest()
+
+
+def drift(manifest: Manifest) -> list[str]:
+    """Return one line for each lock that no longer matches its inputs."""
+    expected = {lock_path(p): inputs_hash(manifest, p) for p in manifest.platform} | {HOST_LOCK: host_inputs_hash()}
+    complaints = []
+    for path, want in expected.items():
+        stamp = STAMP.search(path.read_text(encoding="utf-8")) if path.is_file() else None
+        if stamp is None or stamp[1] != want:
+            complaints.append(f"{path.relative_to(ROOT)} does not match its inputs; run `make lock`")
+    return complaints
+
+
+def _uv(arguments: list[str], env: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "uv", *arguments]
+    run = subprocess.run(command, env=os.environ | env, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise Problem(f"uv could not resolve the set:\n{run.stderr.strip()}", "correct images.toml or the network")
+
+
+def _write(path: Path, stamp: str, body: str) -> None:
+    header = f"# Made by `make lock`; do not edit.\n# inputs: sha256:{stamp}\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".new")
+    scratch.write_text(header + body, encoding="utf-8")
+    scratch.replace(path)
+
+
+def make_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, upgrade: bool) -> Path:
+    """Resolve one platform's set and write its lock; versions of the present lock are kept unless `upgrade`.
+
+    Raises:
+        Problem: the set cannot be resolved; uv's explanation is passed on.
+    """
+    path = lock_path(platform)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        (scratch / "requirements.in").write_text(requirements_text(manifest), encoding="utf-8")
+        (scratch / "overrides.txt").write_text(overrides_text(manifest), encoding="utf-8")
+        output = scratch / "lock.txt"
+        if path.is_file() and not upgrade:
+            output.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+        _uv(
+            ["pip", "compile", "--quiet", "--system-certs", str(scratch / "requirements.in"), *uv_options(manifest, platform)]
+            + [f"--override={scratch / 'overrides.txt'}", f"--output-file={output}"],
+            env,
+        )
+        _write(path, inputs_hash(manifest, platform), _without_comments(output.read_text(encoding="utf-8")))
+    return path
+
+
+def make_host_lock(env: dict[str, str], *, upgrade: bool) -> Path:
+    """Resolve what the host's .venv needs (pyproject.toml and runtime/pyproject.toml), for every platform at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "host.txt"
+        if HOST_LOCK.is_file() and not upgrade:
+            output.write_text(HOST_LOCK.read_text(encoding="utf-8"), encoding="utf-8")
+        _uv(
+            ["pip", "compile", "--quiet", "--system-certs", "--universal", "--generate-hashes", "--no-annotate", "--no-header"]
+            + ["--python-version=3.11", "--group=pyproject.toml:dev", "pyproject.toml", "runtime/pyproject.toml"]
+            + [f"--output-file={output}"],
+            env,
+        )
+        _write(HOST_LOCK, host_inputs_hash(), _without_comments(output.read_text(encoding="utf-8")))
+    return HOST_LOCK
+
+
+def _without_comments(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+
+
+def make_all(manifest: Manifest, env: dict[str, str], say: Callable[[str], None], *, upgrade: bool = False) -> None:
+    """Write every lock."""
+    for platform in manifest.platform:
+        say(f"resolving {platform.name} ...")
+        path = make_lock(manifest, platform, env, upgrade=upgrade)
+        count = len(re.findall(r"^[a-z0-9][^=\s]*==", path.read_text(encoding="utf-8"), re.MULTILINE))
+        say(f"{path.relative_to(ROOT)}: {count} packages")
+    say("resolving the host's tools ...")
+    say(str(make_host_lock(env, upgrade=upgrade).relative_to(ROOT)))
