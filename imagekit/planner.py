@@ -1,0 +1,191 @@
+"""Manifest and request in, bake file out. Pure: no Docker, no network, no clock."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from imagekit.locks import LOCKS
+from imagekit.manifest import ROOT, Image, Manifest
+from imagekit.tags import Flavour, tags
+
+IMAGES = ROOT / "images"
+FACTS = ROOT / "build" / "facts"
+SIM_DRIVER = "sim-driver"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One build, with everything that was looked up before it."""
+
+    flavour: Flavour
+    rlinf_kind: str  # git | pypi | dir
+    rlinf_revision: str
+    rlinf_tree: Path
+    base_name: str
+    base_digest: str
+    source_url: str
+    created: int  # SOURCE_DATE_EPOCH, seconds
+    base_contexts: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Path] = field(default_factory=dict)
+    no_cache: bool = False
+
+
+def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
+    """Return the OCI labels and ours.
+
+    org.opencontainers.image.base.* name the published image at the bottom of the chain: the ones in between are built
+    in the same run and have no digest yet when their children start.
+    """
+    oci, ours = "org.opencontainers.image", manifest.project.label_prefix
+    flavour, versions = request.flavour, manifest.versions
+    result = {
+        f"{oci}.title": image.title,
+        f"{oci}.description": image.description,
+        f"{oci}.vendor": manifest.project.vendor,
+        f"{oci}.version": flavour.rlinf if image.name == "rlinf-npu" else versions.cann,
+        f"{oci}.revision": flavour.revision,
+        f"{oci}.source": request.source_url,
+        f"{oci}.licenses": manifest.project.licenses,
+        f"{oci}.created": datetime.fromtimestamp(request.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        f"{oci}.base.name": request.base_name,
+        f"{oci}.base.digest": request.base_digest,
+        f"{ours}.base": flavour.base,
+        f"{ours}.simulated": str(flavour.base == "sim").lower(),
+        f"{ours}.cann": versions.cann,
+        f"{ours}.chip": versions.chip,
+    }
+    if image.name == "rlinf-npu":
+        result |= {
+            f"{ours}.torch": versions.torch,
+            f"{ours}.torch-npu": versions.torch_npu,
+            f"{ours}.rlinf.source": request.rlinf_kind,
+            f"{ours}.rlinf.revision": request.rlinf_revision,
+            f"{ours}.fixes": "npufix" if flavour.fixes else "none",
+        }
+    return result
+
+
+def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
+    """Return what the runtime may know: versions, tables, how it was built. Nothing of the host's network."""
+    return {
+        "versions": manifest.versions.model_dump(),
+        "base": request.flavour.base,
+        "simulated": request.flavour.base == "sim",
+        "os": request.flavour.os,
+        "rlinf": {"source": request.rlinf_kind, "revision": request.rlinf_revision, "version": request.flavour.rlinf},
+        "fixes": request.flavour.fixes,
+        "devices": manifest.devices.model_dump(),
+        "mounts": [mount.model_dump() for mount in manifest.devices.mounts],
+        "python": {
+            "excluded": [name for exclude in manifest.python.exclude for name in exclude.names],
+            "check_exception": [e.model_dump() for e in manifest.python.check_exception],
+        },
+        "label_prefix": manifest.project.label_prefix,
+    }
+
+
+def write_facts(manifest: Manifest, request: Request, folder: Path = FACTS) -> Path:
+    """Write facts.json for the build; an unchanged file keeps the build's cache."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(facts(manifest, request), indent=1, sort_keys=True) + "\n"
+    target = folder / "facts.json"
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+        target.write_text(text, encoding="utf-8")
+    return folder
+
+
+def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
+    versions = manifest.versions
+    everywhere = {"SOURCE_DATE_EPOCH": str(request.created), "PYTHON_VERSION": versions.python}
+    own: dict[str, dict[str, str]] = {
+        "cann-sim": {
+            "CANN_VERSION": versions.cann,
+            "CHIP": versions.chip,
+            "SOC_NAME": versions.soc,
+            "DRIVER_VERSION": versions.driver,
+            "PREINSTALLED": " ".join(manifest.base.sim.preinstalled),
+            "UV_VERSION": versions.uv,
+        },
+        "cann-base": {
+            "OWNER": manifest.devices.owner,
+            "OWNER_UID": str(manifest.devices.uid),
+            "OWNER_GID": str(manifest.devices.gid),
+        },
+        "rlinf-npu": {"UV_VERSION": versions.uv, "NPU_FIXES": "1" if request.flavour.fixes else "0"},
+    }
+    return everywhere | own.get(image.name, {})
+
+
+def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
+    own: dict[str, dict[str, str]] = {
+        "cann-sim": {"stubgen": str(IMAGES / "stubgen"), "locks": str(LOCKS)},
+        "rlinf-npu": {
+            "stubgen": str(IMAGES / "stubgen"),
+            "locks": str(LOCKS),
+            "runtime": str(ROOT / "runtime"),
+            "rlinf-tree": str(request.rlinf_tree),
+            "facts": str(FACTS),
+        },
+    }
+    contexts = {"common": str(IMAGES / "common")} | own.get(image.name, {})
+    if image.parent == "cann":
+        return contexts | ({"cann": "target:cann-sim"} if request.flavour.base == "sim" else dict(request.base_contexts))
+    if image.parent:
+        return contexts | {image.parent: f"target:{image.parent}"}
+    return contexts | dict(request.base_contexts)
+
+
+def _target(manifest: Manifest, image: Image, request: Request) -> dict[str, Any]:
+    return {
+        "context": str(IMAGES / image.name),
+        "contexts": _contexts(manifest, image, request),
+        "args": _arguments(manifest, image, request),
+        "labels": labels(manifest, image, request),
+        "tags": tags(manifest, image.name, request.flavour),
+        "platforms": [request.flavour.platform.name],
+        "secret": [f"id={name},src={path}" for name, path in sorted(request.secrets.items())],
+        # zstd level 1 costs a few seconds where gzip costs minutes; bundles for old engines are written with gzip.
+        "output": ["type=image,compression=zstd,compression-level=1"],
+        "attest": ["type=provenance,disabled=true"],
+        "no-cache": request.no_cache,
+    }
+
+
+def bake(manifest: Manifest, names: list[str], request: Request) -> dict[str, Any]:
+    """Return the bake file (https://docs.docker.com/build/bake/reference/) for `names` and all they stand on."""
+    chain = {i.name: i for name in names for i in manifest.chain(name, "sim" if request.flavour.base == "sim" else "cann")}
+    targets = {name: _target(manifest, image, request) for name, image in chain.items()}
+    groups = {"default": {"targets": list(chain)}}
+    if "cann-sim" in targets:
+        driver = {"target": SIM_DRIVER, "output": [f"type=local,dest={sim_driver_folder(request)}"], "tags": [], "labels": {}}
+        targets[SIM_DRIVER] = targets["cann-sim"] | driver
+        groups["default"]["targets"].append(SIM_DRIVER)
+    return {"group": groups, "target": targets}
+
+
+def sim_driver_folder(request: Request) -> Path:
+    """Return where the simulated driver of the request's platform is put."""
+    return ROOT / "build" / SIM_DRIVER / request.flavour.platform.arch
+
+
+def describe(manifest: Manifest, names: list[str], request: Request) -> list[tuple[str, str, str]]:
+    """Return (image, stands on, first tag) for each image of the plan, parent first."""
+    plan = bake(manifest, names, request)
+    rows = []
+    for name in plan["group"]["default"]["targets"]:
+        if name == SIM_DRIVER:
+            rows.append((name, "cann-sim", "a folder, mounted like a host's driver"))
+            continue
+        parent = manifest.get_image(name).parent
+        below = request.base_name if parent is None else "cann-sim" if parent == "cann" and "cann-sim" in plan["target"] else parent
+        rows.append((name, below if below != "cann" else request.base_name, plan["target"][name]["tags"][0]))
+    return rows
+
+
+def fingerprint(plan: Mapping[str, Any]) -> str:
+    """Return a short hash of a bake file."""
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:12]
