@@ -1,0 +1,181 @@
+"""What the images stand on: the vendor's CANN image, or the Debian that the simulated one starts from."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from imagekit.bootstrap import bootstrap_debian
+from imagekit.emulation import ensure_emulation
+from imagekit.engine.model import Engine
+from imagekit.errors import Problem
+from imagekit.manifest import Manifest, Platform
+from imagekit.network import NetworkSettings
+from imagekit.probe import ProbeResult, ask, manifest_of, probe_registry, probe_seconds
+from imagekit.process import Pulse, Say, follow, run
+
+Kind = Literal["auto", "cann", "sim"]
+
+
+@dataclass(frozen=True)
+class ResolvedBase:
+    """The base that a build stands on.
+
+    Attributes:
+        kind: the vendor's image, or the simulated one.
+        os: its name in tags, `ubuntu22.04` or `debian12`.
+        name: image reference, for the label org.opencontainers.image.base.name.
+        digest: `sha256:...` of what was found, for base.digest.
+        contexts: named build contexts for bake: `cann` for the vendor's image, `debian` for the simulated base's start.
+    """
+
+    kind: Literal["cann", "sim"]
+    os: str
+    name: str
+    digest: str
+    contexts: dict[str, str]
+
+
+def resolve_base(  # noqa: PLR0917
+    manifest: Manifest, engine: Engine, kind: Kind, platform: Platform, network: NetworkSettings, say: Say
+) -> ResolvedBase:
+    """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.
+
+    Raises:
+        Problem: not to be had; for a foreign platform also: no emulation.
+    """
+    if kind not in ("auto", "cann", "sim"):
+        raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
+    ensure_emulation(manifest, platform, engine, say)
+    if kind != "sim":
+        found, reasons = _find_cann(manifest, engine, platform, network, say)
+        if found:
+            return found
+        if kind == "cann":
+            raise Problem(
+                f"the CANN image is neither here nor in reach ({reasons})",
+                "check network and registry login, try MIRROR=cn or BASE=sim, or `docker load` it",
+            )
+        say(f"The CANN image is neither here nor in reach ({reasons}).")
+        say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
+    return _find_debian(manifest, engine, platform, network, say)
+
+
+def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
+    """Return the vendor image's names, the mirror's repositories first."""
+    cann = manifest.base.cann
+    tag = manifest.fill(cann.tag).replace("{os}", cann.os)
+    return [f"{repository}:{tag}" for repository in dict.fromkeys((*network.repositories, *cann.repositories))]
+
+
+def local_digest(engine: Engine, reference: str, platform: Platform) -> str | None:
+    """Return the digest of an image that is here *for this platform*, else None.
+
+    Asked explicitly because a build takes a local image of the wrong platform without a word.
+    """
+    shown = run((*engine.docker, "image", "inspect", "--format", "{{json .}}", reference), seconds=30, env=engine.env)
+    if not shown.ok:
+        return None
+    image: dict[str, Any] = json.loads(shown.out)
+    if image.get("Architecture") != platform.arch and not _can_create(engine, reference, platform):
+        return None
+    repo_digests = image.get("RepoDigests") or []
+    return str(repo_digests[0]).partition("@")[2] if repo_digests else str(image["Id"])
+
+
+def _can_create(engine: Engine, reference: str, platform: Platform) -> bool:
+    """`inspect` shows one platform of several; that a container can be created shows that this one is here too."""
+    create = ("create", "--pull", "never", "--platform", platform.name, reference, "true")
+    created = run((*engine.docker, *create), seconds=120, env=engine.env)
+    if created.ok:
+        run((*engine.docker, "rm", created.out.split()[-1]), seconds=60, env=engine.env)
+    return created.ok
+
+
+def _find_cann(
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say
+) -> tuple[ResolvedBase | None, str]:
+    references = cann_references(manifest, network)
+    for reference in references:
+        if digest := local_digest(engine, reference, platform):
+            say(f"CANN image: {reference}, already here")
+            return _cann(manifest, engine, reference, digest), ""
+    results = _ask(manifest, engine, references, say)
+    for reference, result in zip(references, results, strict=True):
+        if result.ok and (digest := _offered_digest(result, platform)):
+            return _cann(manifest, engine, reference, digest), ""
+    return None, _reasons(results, platform)
+
+
+def _cann(manifest: Manifest, engine: Engine, reference: str, digest: str) -> ResolvedBase:
+    context = {"cann": f"docker-image://{_pinned(engine, reference, digest)}"}
+    return ResolvedBase("cann", manifest.base.cann.os, reference, digest, context)
+
+
+def _find_debian(
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say
+) -> ResolvedBase:
+    official = manifest.base.sim.image
+    # A name of its own: it is not Docker's official image, and two platforms must not fight for one tag.
+    bootstrapped = f"rlinf-npu/{official}-{platform.arch}"
+    for reference in (official, bootstrapped):
+        if digest := local_digest(engine, reference, platform):
+            return _debian(manifest, engine, reference, digest)
+    (result,) = _ask(manifest, engine, [official], say)
+    if result.ok and (digest := _offered_digest(result, platform)):
+        _pull(engine, official, platform, say)
+        return _debian(manifest, engine, official, digest)
+    say(f"{official} is neither here nor in reach: bootstrapping it from Debian's archive.")
+    bootstrap_debian(manifest, engine, platform, network, bootstrapped, say)
+    imported = local_digest(engine, bootstrapped, platform)
+    if not imported:
+        raise Problem(f"{bootstrapped} was imported but cannot be found", "see `docker images`")
+    return _debian(manifest, engine, bootstrapped, imported)
+
+
+def _debian(manifest: Manifest, engine: Engine, reference: str, digest: str) -> ResolvedBase:
+    context = {"debian": f"docker-image://{_pinned(engine, reference, digest)}"}
+    return ResolvedBase("sim", manifest.base.sim.os, reference, digest, context)
+
+
+def _pinned(engine: Engine, reference: str, digest: str) -> str:
+    """Name and digest. The old store knows a local import by its tag only: its id is not a manifest's digest."""
+    shown = run(
+        (*engine.docker, "image", "inspect", "--format", "{{json .RepoDigests}}", reference), seconds=30, env=engine.env
+    )
+    return reference if shown.ok and digest not in shown.out else f"{reference}@{digest}"
+
+
+def _pull(engine: Engine, reference: str, platform: Platform, say: Say) -> None:
+    """Keep it here for times without a network. The old store holds one platform per tag: there the build fetches it."""
+    if not engine.containerd_store and platform.machine != engine.arch:
+        return
+    say(f"Pulling {reference} for {platform.name}")
+    pull = (*engine.docker, "pull", "--platform", platform.name, reference)
+    done = follow(pull, Pulse(say, "pull"), env=engine.env)
+    if not done.ok:
+        raise Problem(f"docker pull {reference}: {done.last_line}", "try again")
+
+
+def _ask(manifest: Manifest, engine: Engine, references: list[str], say: Say) -> list[ProbeResult]:
+    probes = [probe_registry(engine, reference) for reference in references]
+    results = ask(probes, probe_seconds(manifest.defaults.probe_seconds))
+    for result in results:
+        say(result.line)
+    return results
+
+
+def _offered_digest(result: ProbeResult, platform: Platform) -> str | None:
+    """The digest, unless it is an index without this platform."""
+    found = manifest_of(result)
+    offered = {entry.get("platform", {}).get("architecture") for entry in found.get("manifests") or []}
+    if offered and platform.arch not in offered:
+        return None
+    return found.get("digest")
+
+
+def _reasons(results: Iterable[ProbeResult], platform: Platform) -> str:
+    """The different reasons, each once, without the text that is in the lines above already."""
+    reasons = (f"not for {platform.name}" if result.ok else re.sub(r"^.*: ", "", result.reason) for result in results)
+    return ", ".join(dict.fromkeys(reasons))
