@@ -1,7 +1,6 @@
 """What the images stand on: the vendor's CANN image, or the Debian that the simulated one starts from."""
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,8 +13,6 @@ from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.probe import ProbeResult, ask, manifest_of, probe_registry, probe_seconds
 from imagekit.process import Pulse, Say, follow, run
-
-Kind = Literal["auto", "cann", "sim"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class ResolvedBase:
 
 
 def resolve_base(  # noqa: PLR0917
-    manifest: Manifest, engine: Engine, kind: Kind, platform: Platform, network: NetworkSettings, say: Say
+    manifest: Manifest, engine: Engine, kind: str, platform: Platform, network: NetworkSettings, say: Say
 ) -> ResolvedBase:
     """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.
 
@@ -47,7 +44,7 @@ def resolve_base(  # noqa: PLR0917
     """
     if kind not in ("auto", "cann", "sim"):
         raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
-    ensure_emulation(manifest, platform, engine, say)
+    ensure_emulation(platform, say, engine=engine)
     if kind != "sim":
         found, reasons = _find_cann(manifest, engine, platform, network, say)
         if found:
@@ -148,7 +145,7 @@ def _pinned(engine: Engine, reference: str, digest: str) -> str:
 
 
 def _pull(engine: Engine, reference: str, platform: Platform, say: Say) -> None:
-    """Keep it here for times without a network. The old store holds one platform per tag: there the build fetches it."""
+    """Keep it for times without a network. The old store holds one platform per tag: there the build fetches it."""
     if not engine.containerd_store and platform.machine != engine.arch:
         return
     say(f"Pulling {reference} for {platform.name}")
@@ -176,6 +173,6 @@ def _offered_digest(result: ProbeResult, platform: Platform) -> str | None:
 
 
 def _reasons(results: Iterable[ProbeResult], platform: Platform) -> str:
-    """The different reasons, each once, without the text that is in the lines above already."""
-    reasons = (f"not for {platform.name}" if result.ok else re.sub(r"^.*: ", "", result.reason) for result in results)
+    """The different reasons, each once."""
+    reasons = (f"not for {platform.name}" if result.ok else result.reason for result in results)
     return ", ".join(dict.fromkeys(reasons))

@@ -7,7 +7,7 @@ from pathlib import Path
 from imagekit import apt
 from imagekit.engine.model import Engine
 from imagekit.errors import Problem
-from imagekit.manifest import Manifest, Platform
+from imagekit.manifest import Platform, load_manifest
 from imagekit.process import Say, run
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
@@ -27,15 +27,20 @@ ELF = {
 }
 
 
-def ensure_emulation(manifest: Manifest, platform: Platform, engine: Engine, say: Say) -> None:
-    """Make sure that the engine can run programs of `platform`; set emulation up when we are root on Debian or Ubuntu.
+def ensure_emulation(platform: Platform, say: Say, *, engine: Engine | None = None) -> None:
+    """Make sure that programs of `platform` can run; set emulation up when we are root on Debian or Ubuntu.
+
+    Args:
+        platform: of the programs.
+        say: gets what is done.
+        engine: the engine that will run them, which may be on another machine; None for this machine.
 
     Raises:
-        Problem: it cannot, and we may not change that.
+        Problem: they cannot run, and we may not change that.
     """
-    if platform.machine == engine.arch:
+    if platform.machine == (engine.arch if engine else host.machine()):
         return
-    if not engine.local:
+    if engine and not engine.local:
         _require_of_engine(platform, engine)
         return
     if is_registered(platform.machine):
@@ -47,7 +52,7 @@ def ensure_emulation(manifest: Manifest, platform: Platform, engine: Engine, say
             "as root: install qemu-user-static and register it, or run "
             f"`docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}`",
         )
-    _set_up(manifest, platform, system, say)
+    _set_up(platform, system, say)
 
 
 def is_registered(machine: str, binfmt: Path = BINFMT) -> bool:
@@ -72,11 +77,11 @@ def _require_of_engine(platform: Platform, engine: Engine) -> None:
         )
 
 
-def _set_up(manifest: Manifest, platform: Platform, system: apt.System, say: Say) -> None:
+def _set_up(platform: Platform, system: apt.System, say: Say) -> None:
     say(f"{platform.name} needs emulation on this machine: installing qemu and registering it with the kernel.")
     interpreter = _find_qemu(platform.machine)
     if not interpreter:
-        _install_qemu(manifest, system, say)
+        _install_qemu(system, say)
         interpreter = _find_qemu(platform.machine)
     if not interpreter:
         raise Problem(f"no qemu-{platform.machine} after installing it", "install qemu-user-static by hand")
@@ -87,9 +92,10 @@ def _find_qemu(machine: str) -> str | None:
     return shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
 
 
-def _install_qemu(manifest: Manifest, system: apt.System, say: Say) -> None:
+def _install_qemu(system: apt.System, say: Say) -> None:
     """Debian 13's qemu-user is static; on Debian 12 it comes from there, because 12's 7.2 is too old for this set."""
     if system.id == "debian" and system.version[:1] == (12,):
+        manifest = load_manifest()
         apt.pin_suite(manifest.engine.debian_suite, ["qemu-user"], manifest.base.sim.archive)
     apt.install(["qemu-user-static" if system.id == "ubuntu" else "qemu-user"], say)
 

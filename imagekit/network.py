@@ -8,6 +8,7 @@ import contextlib
 import os
 import re
 import shlex
+import tempfile
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -90,6 +91,12 @@ class NetworkSettings:
         if self.git_prefix:
             result.update(_git_rewrite(self.git_prefix, os.environ))
         return result
+
+    @contextlib.contextmanager
+    def secrets(self) -> Iterator[dict[str, Path]]:
+        """`write_secrets` into a folder of its own that only this user can enter."""
+        with tempfile.TemporaryDirectory(prefix="rlinf-npu-") as folder, self.write_secrets(Path(folder)) as paths:
+            yield paths
 
     @contextlib.contextmanager
     def write_secrets(self, folder: Path) -> Iterator[dict[str, Path]]:

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from imagekit.engine.model import Engine
 from imagekit.errors import Problem
-from imagekit.process import TIMED_OUT, Finished, run
+from imagekit.process import NOT_FOUND, TIMED_OUT, Finished, run
 
 # Run in a process of its own because a name look-up cannot be interrupted. The URL comes on stdin: it may hold a
 # password, and arguments are visible to every user. requests comes with the docker SDK.
@@ -106,15 +107,20 @@ def manifest_of(result: ProbeResult) -> dict[str, Any]:
 def _ask_one(probe: Probe, seconds: float) -> ProbeResult:
     begun = time.monotonic()
     done = run(probe.argv, seconds=seconds, env=probe.env, stdin=probe.stdin)
-    reason = "" if done.ok else _reason(done, secret=probe.stdin)
+    reason = "" if done.ok else _reason(done, probe)
     return ProbeResult(probe.name, done.ok, reason, time.monotonic() - begun, done.out)
 
 
-def _reason(done: Finished, secret: str | None) -> str:
-    """The end of the error text: Go and git put the cause last. Only the kind of error where a secret URL is in it."""
-    if secret and done.code != TIMED_OUT:
-        return done.out.strip() or done.last_line.partition(":")[0].rpartition(".")[2]
-    return done.last_line.removeprefix("ERROR: ").removeprefix("fatal: ")[-160:]
+def _reason(done: Finished, probe: Probe) -> str:
+    """The cause alone: Go puts it last, git behind the URL. Where the URL is a secret, only the kind of error."""
+    line = done.last_line
+    if done.code in (TIMED_OUT, NOT_FOUND):
+        return line
+    if probe.stdin:
+        return done.out.strip() or line.partition(":")[0].rpartition(".")[2]
+    if probe.argv[0] == "git":
+        return re.sub(r"^fatal: (unable to access '[^']*': )?", "", line)
+    return line.rpartition(": ")[2]
 
 
 def _ssh() -> str:

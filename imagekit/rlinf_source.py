@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ class RlinfSource:
         path: folder that holds `rlinf/` and, but for PyPI, `examples/` and so on.
         version: of its pyproject.toml or wheel.
         revision: git commit; `pypi-<hash>` of the wheel; for a folder `git describe`, with its content's hash when
-            it is not a clean checkout. Fit for an image tag.
+            that is not a clean checkout. Fit for an image tag.
     """
 
     kind: Literal["git", "pypi", "dir"]
@@ -162,6 +163,7 @@ class _Fetch:
     def _fetch_commit(self) -> None:
         """Fetch one commit without its history, by the user's own git: insteadOf, proxies and credentials apply."""
         rlinf = self.manifest.rlinf
+        _must(bool(shutil.which("git")), "git is not installed", "install it, or use SOURCE=pypi or SOURCE=<folder>")
         self.say(f"Fetching RLinf {rlinf.revision[:12]} from {rlinf.git}")
         if not (self._repo / "HEAD").exists():
             with _complete(self._repo) as unfinished:
@@ -197,7 +199,15 @@ class _Fetch:
             requirement.write(f"rlinf=={version} --hash=sha256:{rlinf.pypi_sha256}\n")
             requirement.flush()
             command = [uv.find_uv_bin(), "pip", "install", "--no-config", "--no-deps", "--require-hashes"]
-            command += ["--only-binary=:all:", "--link-mode=copy", "--target", str(folder), "-r", requirement.name]
+            command += [
+                "--only-binary=:all:",
+                "--link-mode=copy",
+                f"--python={sys.executable}",
+                "--target",
+                str(folder),
+                "-r",
+                requirement.name,
+            ]
             done = follow(command, Pulse(self.say, "uv"), env=self.network.env())
         _must(
             done.ok,
@@ -236,13 +246,16 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _describe(folder: Path, digest: str) -> str:
-    """`git describe` of a checkout, with the content's hash when it has changes; else the content's hash."""
-    top = run(("git", "-C", str(folder), "rev-parse", "--show-toplevel"))
-    if not top.ok or Path(top.out.strip()).resolve() != folder:
+    """`git describe` of a clean checkout, with the content's hash when files differ from it; else the hash alone."""
+
+    def git(*command: str) -> str:
+        return run(("git", "-C", str(folder), *command)).out.strip()
+
+    top = git("rev-parse", "--show-toplevel")
+    if not top or Path(top).resolve() != folder:
         return f"dir-{digest[:12]}"
-    described = run(("git", "-C", str(folder), "describe", "--always", "--long", "--dirty", "--abbrev=12")).out.strip()
-    described = re.sub(r"[^\w.-]", "-", described)
-    return f"{described}-{digest[:12]}" if described.endswith("-dirty") or not described else described
+    described = re.sub(r"[^\w.-]", "-", git("describe", "--always", "--long", "--abbrev=12"))
+    return f"{described}-dirty-{digest[:12]}" if git("status", "--porcelain") else described
 
 
 def hash_tree(folder: Path) -> str:
