@@ -1,0 +1,1 @@
+"""NPU fixes for RLinf as code: detectors and transforms that work on any RLinf revision."""

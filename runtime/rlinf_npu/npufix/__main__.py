@@ -1,0 +1,5 @@
+"""`python -m rlinf_npu.npufix`."""
+
+from rlinf_npu.npufix.cli import main
+
+main()
