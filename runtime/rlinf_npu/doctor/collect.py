@@ -1,0 +1,82 @@
+"""The support bundle: what somebody else needs to help, without secrets."""
+
+import io
+import json
+import os
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlinf_npu.doctor.context import Context
+from rlinf_npu.doctor.model import Report
+from rlinf_npu.doctor.redact import Redactor
+from rlinf_npu.doctor.tables import limits
+
+_FILES = (
+    "/etc/os-release", "/etc/ascend_install.info", "/etc/hccn.conf", "/proc/meminfo", "/proc/self/status",
+    "/proc/self/limits", "/proc/self/mountinfo", "/proc/self/cgroup", "/proc/1/comm", "/proc/version", "/proc/loadavg",
+    "/proc/net/tcp", "/proc/net/dev", "/usr/share/rlinf-npu/facts.json", "/usr/share/rlinf-npu/npufix.json",
+)  # fmt: skip
+_LOGS = ("ascend/log/debug/plog/*.log", "ascend/log/run/plog/*.log")  # below HOME; CANN writes them
+_NEWEST_LOGS, _LOG_TAIL = 8, 256 * 1024
+_COMMANDS = (
+    ("npu-smi", "info"), ("npu-smi", "info", "-l"), ("docker", "version"), ("docker", "buildx", "version"),
+    ("docker", "compose", "version"), ("df", "-h"), ("df", "-i"), ("ip", "-brief", "address"), ("ls", "-ln", "/dev"),
+)  # fmt: skip
+
+
+def collect(ctx: Context, report: Report, target: Path) -> Path:
+    """Write a tar.gz with everything redacted; beside it first, then renamed, readable by its owner only.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    redactor = Redactor(ctx.system.env)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as bundle:
+            for inside, text in _contents(ctx, report, redactor):
+                _add(bundle, f"doctor-bundle/{inside}", redactor.text(text))
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _add(bundle: tarfile.TarFile, name: str, text: str) -> None:
+    body = text.encode()
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mtime, entry.mode = len(body), int(time.time()), 0o644
+    bundle.addfile(entry, io.BytesIO(body))
+
+
+def _contents(ctx: Context, report: Report, redactor: Redactor) -> Iterator[tuple[str, str]]:
+    yield "report.json", json.dumps(report.as_dict(), indent=2)
+    yield "environment.txt", redactor.environment(ctx.system.env)
+    yield "python-packages.txt", "\n".join(f"{name}=={version}" for name, version in sorted(ctx.distributions.items()))
+    for path in [*_FILES, *_version_files(ctx)]:
+        text = ctx.system.read(path)
+        if text is not None:
+            yield "files" + path, text
+    for command in _COMMANDS:
+        answer = ctx.system.run(*command, seconds=limits().command_seconds)
+        if answer.code is not None:
+            yield f"commands/{'_'.join(command).replace('/', '-')}.txt", f"exit {answer.code}\n{answer.out}{answer.err}"
+    yield from _newest_logs(ctx)
+
+
+def _version_files(ctx: Context) -> list[str]:
+    paths = [f"{ctx.facts.devices.driver}/version.info"]
+    if ctx.facts.paths:
+        paths += ctx.system.glob(f"{ctx.facts.paths.toolkit}/*/ascend_toolkit_install.info")
+    return paths
+
+
+def _newest_logs(ctx: Context) -> Iterator[tuple[str, str]]:
+    home = ctx.system.path(ctx.system.env.get("HOME", "/root"))
+    logs = sorted((path for pattern in _LOGS for path in home.glob(pattern)), key=lambda path: path.stat().st_mtime)
+    for path in logs[-_NEWEST_LOGS:]:
+        yield f"logs/{path.name}", path.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace")

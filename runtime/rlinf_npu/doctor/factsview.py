@@ -1,0 +1,77 @@
+"""The part of facts.json that the doctor reads. Keys and wording are those of images.toml."""
+
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+
+class Versions(BaseModel):
+    """What the image was built from."""
+
+    cann: str
+    chip: str
+    torch: str
+    torch_npu: str
+
+
+class Mount(BaseModel):
+    """A path that comes from the host."""
+
+    path: str
+    required: bool = True
+
+
+class Devices(BaseModel):
+    """Device nodes and mounts of an Ascend host."""
+
+    card: str  # with {id}
+    managers: list[str]
+    uid: int
+    gid: int
+    driver: str
+    mounts: list[Mount] = []
+    cluster_mounts: list[str] = []
+    visible: list[str] = []
+
+
+class Engine(BaseModel):
+    """Oldest usable Docker parts."""
+
+    min_engine: str
+    min_buildx: str
+    min_compose: str
+
+
+class Paths(BaseModel):
+    """Where things are inside the image."""
+
+    toolkit: str
+    python: str = "python3"
+
+
+class Facts(BaseModel):
+    """facts.json as far as the doctor is concerned; what is optional only switches rules off when absent."""
+
+    versions: Versions
+    devices: Devices
+    engine: Engine | None = None
+    paths: Paths | None = None
+    base: str | None = None  # cann | sim
+    created: float | None = None  # POSIX seconds of the build
+    disk_gib: int | None = None  # free space an image build needs
+    mirrors: list[str] = []  # URLs a build would use; on a host only
+    env: dict[str, str] = {}  # variables the image sets
+
+
+def facts_view(document: dict[str, Any]) -> Facts:
+    """Check the document.
+
+    Raises:
+        ValueError: one line with the first wrong key.
+    """
+    try:
+        return Facts.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"facts.json: {key}: {first['msg']}") from None

@@ -1,0 +1,67 @@
+"""Take secrets out of text before it leaves the machine.
+
+Two nets: the values of variables with secret names are removed wherever they occur, and known forms of secrets are
+removed whatever they are called.
+"""
+
+import re
+from collections.abc import Mapping
+
+MASK = "[redacted]"
+_SHORTEST = 4  # a shorter value would blank out half the text
+
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|passphrase|(api|access|private|auth|license|account|ssh|signing)_?key|credential|auth(?!or)|cookie|"
+    r"netrc|bearer|_pat$|^pat$|session_?id|webhook|dsn|connection_?string",
+    re.IGNORECASE,
+)
+_FORMS = [
+    # user:password@host and token@host in any URL
+    (re.compile(r"(?<=://)[^/\s@'\"]+@"), f"{MASK}@"),
+    # key: value, key=value, "key": "value" with a secret key
+    (
+        re.compile(
+            r"((?:[\w-]*(?:token|secret|passw(?:or)?d|passphrase|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization|cookie)"
+            r"[\w-]*)[\"']?\s*[:=]\s*)(?:\"[^\"]*\"|'[^']*'|(?:bearer\s+|basic\s+)?[^\s,;&}\]]+)",
+            re.IGNORECASE,
+        ),
+        rf"\1{MASK}",
+    ),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), rf"\1 {MASK}"),
+    (re.compile(r"(--?(?:password|passwd|token|secret|api-key)[= ])\S+", re.IGNORECASE), rf"\1{MASK}"),
+    # Docker's config.json keeps base64 of user:password under "auth"
+    (re.compile(r"(\"(?:auth|identitytoken|registrytoken)\"\s*:\s*)\"[^\"]*\""), rf'\1"{MASK}"'),
+    # well-known prefixes: GitHub, GitLab, Hugging Face, AWS, Slack, OpenAI-like, Weights & Biases keys are 40 hex
+    (re.compile(r"\b(gh[pousr]_|github_pat_|glpat-|hf_|AKIA|ASIA|xox[abprs]-|sk-|pypi-)[A-Za-z0-9_-]{8,}"), MASK),
+    (re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*"), MASK),
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), MASK),
+]
+
+
+class Redactor:
+    """Removes secrets; made once from the environment it protects."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        """Remember the values of variables with secret names."""
+        values = {value for name, value in env.items() if self.is_secret_name(name) and len(value) >= _SHORTEST}
+        self._values = sorted(values, key=len, reverse=True)  # a longer one may contain a shorter one
+
+    @staticmethod
+    def is_secret_name(name: str) -> bool:
+        """Whether a variable's name promises a secret."""
+        return bool(_SECRET_NAME.search(name))
+
+    def text(self, text: str) -> str:
+        """The text without secrets."""
+        for value in self._values:
+            text = text.replace(value, MASK)
+        for pattern, replacement in _FORMS:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def environment(self, env: Mapping[str, str]) -> str:
+        """name=value lines; secret names keep only the name."""
+        lines = (
+            f"{name}={MASK if self.is_secret_name(name) else self.text(value)}" for name, value in sorted(env.items())
+        )
+        return "\n".join(lines) + "\n"
