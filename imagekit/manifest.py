@@ -181,7 +181,7 @@ class Exclude(Model):
 class CheckException(Model):
     """A complaint of `uv pip check` that is known and harmless."""
 
-    package: Name
+    package: str
     requires: str
     reason: Annotated[str, Field(min_length=3)]
 

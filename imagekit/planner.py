@@ -126,8 +126,8 @@ def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, s
         "rlinf-npu": {
             "stubgen": str(IMAGES / "stubgen"),
             "locks": str(LOCKS),
-            "runtime": str(ROOT / "runtime"),
-            "rlinf-tree": str(request.rlinf_tree),
+            "runtime-src": str(ROOT / "runtime"),
+            "rlinf-src": str(request.rlinf_tree),
             "facts": str(FACTS),
         },
     }

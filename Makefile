@@ -1,0 +1,113 @@
+# The front door. Every target is one line over build.py or pytest; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Settings, given as `make image BASE=sim` or in the environment. Empty means images.toml's default.
+BASE ?=
+PLATFORM ?=
+SOURCE ?=
+MIRROR ?=
+USE_MIRRORS ?=
+CARDS ?= 8
+export BASE PLATFORM SOURCE MIRROR USE_MIRRORS CARDS
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := $(BIN)/python build.py
+PYTEST := $(BIN)/python -m pytest
+REPORTS := reports
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "; printf "usage: make TARGET [BASE=auto|cann|sim] [PLATFORM=linux/arm64] [SOURCE=auto|git|pypi|DIR] [MIRROR=cn]\n\n"} \
+	  /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- the two commands -------------------------------------------------------------------------------------------------
+
+.PHONY: image
+image: venv ## build the images for this machine (installs a Docker engine where there is none)
+	@$(BUILD) image
+
+.PHONY: test
+test: lint test-unit test-image test-smoke ## lint, unit tests, image tests, smoke tests with the four training steps
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: venv ## formatting, types, Dockerfiles, shell, drift of derived files
+	@$(BIN)/ruff format --check --quiet . || { echo "fix: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/hadolint images/*/Dockerfile
+	@git ls-files -z --cached --others --exclude-standard | xargs -0 awk 'FNR == 1 && /^#!.*[ \/](ba|da)?sh/ {print FILENAME}' | xargs -r $(BIN)/shellcheck
+	@$(BUILD) drift
+	@echo "lint: clean"
+
+.PHONY: format
+format: venv ## let ruff format the Python code
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
+
+.PHONY: test-unit
+test-unit: venv ## unit tests: seconds, no Docker
+	@$(PYTEST) tests/unit -q --junitxml=$(REPORTS)/unit.xml
+
+.PHONY: test-image
+test-image: venv ## tests inside the built images, and on simulated cards
+	@$(PYTEST) tests/images -q -m "not smoke" --junitxml=$(REPORTS)/image.xml
+
+.PHONY: test-smoke
+test-smoke: venv ## the four training steps inside the built image
+	@$(PYTEST) tests/images -q -m smoke --junitxml=$(REPORTS)/smoke.xml
+
+# --- pieces -----------------------------------------------------------------------------------------------------------
+
+.PHONY: plan
+plan: venv ## print what would be built and write the bake file; no Docker, no network
+	@$(BUILD) plan
+
+.PHONY: lock
+lock: venv ## resolve the Python sets again (UPGRADE=1 takes the newest versions)
+	@$(BUILD) lock $(if $(UPGRADE),--upgrade)
+
+.PHONY: engine
+engine: venv ## install and start a Docker engine if none answers
+	@$(BUILD) engine
+
+.PHONY: engine-stop
+engine-stop: venv ## stop the engine that `make engine` started, and no other
+	@$(BUILD) engine-stop
+
+.PHONY: sim-host
+sim-host: venv ## make this machine a simulated Ascend host (CARDS=8); refuses on a real one
+	@$(BUILD) sim-host
+
+.PHONY: sim-host-clean
+sim-host-clean: venv ## remove exactly what sim-host made
+	@$(BUILD) sim-host-clean
+
+.PHONY: doctor
+doctor: venv ## look this host over for what usually goes wrong
+	@$(BUILD) plan >/dev/null && RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor
+
+.PHONY: clean
+clean: ## remove what was built into this folder (images stay)
+	rm -rf build $(REPORTS) .mypy_cache .ruff_cache .pytest_cache
+
+# --- the host's own Python environment --------------------------------------------------------------------------------
+
+.PHONY: venv
+venv: $(VENV)/.complete
+
+# Debian ships venv without pip unless python3-venv is installed.
+$(VENV)/.complete: requirements/host.txt runtime/pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11"; echo "  fix: make PYTHON=python3.11 ..."; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing python3-venv"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
+	  else echo "error: this Python has no venv module"; echo "  fix: install python3-venv"; exit 1; fi; }
+	@echo "preparing $(VENV)"
+	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/host.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable runtime
+	@touch $@

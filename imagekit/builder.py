@@ -1,0 +1,136 @@
+"""Run a plan with `docker buildx bake` and say what came of it.
+
+The docker SDK cannot drive BuildKit (docker/docker-py#2230): no secrets, no cache mounts, no named contexts. It does the rest.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from imagekit.engine import Engine
+from imagekit.errors import Problem
+from imagekit.planner import SIM_DRIVER
+from imagekit.progress import Build, follow
+
+GIB = 1 << 30
+LAST_LINES = 30
+
+
+@dataclass(frozen=True)
+class Built:
+    """One image after a build; `size` is the unpacked size of all its layers in bytes."""
+
+    name: str
+    tags: list[str]
+    digest: str
+    size: int
+    seconds: float
+    cached: bool
+
+
+def check_disk(folder: Path, need_gib: float) -> None:
+    """Refuse to start a build that cannot finish.
+
+    Raises:
+        Problem: less than `need_gib` free where the engine keeps its images.
+    """
+    if not folder.is_dir():  # a remote engine: its disk is not ours to look at
+        return
+    free = shutil.disk_usage(folder).free / GIB
+    if free < need_gib:
+        raise Problem(
+            f"not enough disk in {folder}: the build needs {need_gib:.0f} GiB, {free:.1f} GiB are free",
+            "free some (docker system prune, docker buildx prune) or move the engine's data-root",
+        )
+
+
+def run_bake(engine: Engine, plan: dict[str, Any], targets: list[str], console: Console) -> tuple[Build, dict[str, Any]]:
+    """Build `targets` of a bake file; return what was seen and buildx's metadata by target.
+
+    Raises:
+        Problem: the build failed; the last lines of the failing step are shown first.
+        KeyboardInterrupt: interrupted; nothing has been tagged.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        bake_file, metadata = Path(folder, "bake.json"), Path(folder, "metadata.json")
+        bake_file.write_text(json.dumps(plan), encoding="utf-8")
+        command = [*engine.docker, "buildx", "bake", f"--file={bake_file}", f"--metadata-file={metadata}"]
+        command += ["--progress=rawjson", *targets]
+        process = subprocess.Popen(
+            command, env=os.environ | engine.env, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+        )
+        if process.stderr is None:
+            raise AssertionError("a pipe was asked for")
+        try:
+            build = follow(process.stderr, console, "building")
+        except BaseException:
+            _interrupt(process)
+            raise
+        if process.wait():
+            raise _failure(build, console)
+        return build, json.loads(metadata.read_text(encoding="utf-8")) if metadata.is_file() else {}
+
+
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """Let buildx cancel the build itself; it tags nothing before the last step."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _failure(build: Build, console: Console) -> Problem:
+    step = build.failed
+    if step is None:
+        return Problem(f"the build failed: {' '.join(build.words[-3:]) or 'buildx gave no reason'}")
+    for line in [*step.log, step.partial][-LAST_LINES:]:
+        console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
+    return Problem(f"step failed: {step.title}", f"{step.error}; its last lines are above")
+
+
+def unpacked_size(engine: Engine, tag: str) -> int:
+    """Return the sum of an image's layer sizes in bytes, as `docker history` counts them."""
+    return sum(layer["Size"] for layer in engine.client().images.get(tag).history())
+
+
+def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tuple[list[Built], Build]:
+    """Build everything in `plan` and return one row per image, parent first."""
+    targets = plan["group"]["default"]["targets"]
+    build, metadata = run_bake(engine, plan, targets, console)
+    rows = []
+    for name in targets:
+        if name == SIM_DRIVER:
+            continue
+        tags = plan["target"][name]["tags"]
+        digest = metadata.get(name, {}).get("containerimage.digest", "")
+        size = unpacked_size(engine, tags[0])
+        rows.append(Built(name, tags, digest, size, build.target_seconds(name), build.target_cached(name)))
+    return rows, build
+
+
+def show(rows: list[Built], console: Console, seconds: float) -> None:
+    """Print the closing table."""
+    table = Table("image", "tags", "digest", "size", "seconds", "", title=f"built in {seconds:.0f} s", title_justify="left")
+    for row in rows:
+        how = "cached" if row.cached else "built"
+        table.add_row(row.name, "\n".join(row.tags), row.digest[:19], f"{row.size / 1e6:,.0f} MB", f"{row.seconds:.1f}", how)
+    console.print(table)
+
+
+def now() -> float:
+    """Monotonic seconds."""
+    return time.monotonic()

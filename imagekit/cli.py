@@ -1,0 +1,206 @@
+"""The command line: `python build.py COMMAND`, and `make COMMAND` in front of it."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from imagekit import engine as engines
+from imagekit import locks, lookup, simhost
+from imagekit.base import resolve_base
+from imagekit.builder import build_images, check_disk, show
+from imagekit.emulation import ensure_emulation
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.network import NetworkSettings
+from imagekit.planner import SIM_DRIVER, bake, describe, sim_driver_folder, write_facts
+from imagekit.rlinf_source import resolve_source
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+out = Console(width=None if sys.stdout.isatty() else 200)
+err = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
+
+BUILD = ROOT / "build"
+Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]
+PlatformOption = Annotated[str, typer.Option("--platform", envvar="PLATFORM", help="linux/arm64 | linux/amd64; this machine's if empty.")]
+BaseOption = Annotated[str, typer.Option("--base", envvar="BASE", help="auto | cann | sim")]
+SourceOption = Annotated[str, typer.Option("--source", envvar="SOURCE", help="RLinf from: auto | git | pypi | a directory")]
+MirrorOption = Annotated[str, typer.Option("--mirror", envvar="MIRROR", help="A [mirrors.*] of images.toml, for example cn.")]
+UseMirrors = Annotated[str, typer.Option("--use-mirrors", envvar="USE_MIRRORS", hidden=True)]
+NoFixes = Annotated[bool, typer.Option("--no-fixes", envvar="NO_FIXES", help="RLinf as upstream has it, to show the faults. Never published.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step again.")]
+
+
+def say(text: str) -> None:
+    """Print one line for the user."""
+    out.print(text, markup=False, highlight=False)
+
+
+def _wanted(
+    manifest: Manifest, platform: str, base: str, source: str, mirror: str, use_mirrors: str, fixes: bool, no_cache: bool
+) -> lookup.Wanted:
+    base = base or manifest.defaults.base
+    if base not in ("auto", "cann", "sim"):
+        raise Problem(f"BASE={base!r} is not a base", "use auto, cann or sim", usage=True)
+    where, native = lookup.pick_platform(manifest, platform)
+    picked = lookup.pick_mirror(manifest, mirror, use_mirrors)
+    return lookup.Wanted(where, native, base, source or manifest.defaults.source, picked, fixes, no_cache)
+
+
+def _names(manifest: Manifest, names: list[str] | None) -> list[str]:
+    wanted = names or [manifest.image[-1].name]
+    for name in wanted:
+        manifest.get_image(name)
+    return wanted
+
+
+@app.command()
+def plan(
+    names: Names = None,
+    platform: PlatformOption = "",
+    base: BaseOption = "",
+    source: SourceOption = "",
+    mirror: MirrorOption = "",
+    use_mirrors: UseMirrors = "",
+    no_fixes: NoFixes = False,
+) -> None:
+    """Print what would be built and write the bake file. No Docker, no network."""
+    manifest = load_manifest()
+    wanted = _wanted(manifest, platform, base, source, mirror, use_mirrors, not no_fixes, False)
+    request = lookup.offline_request(manifest, wanted)
+    write_facts(manifest, request)
+    chosen = _names(manifest, names)
+    BUILD.mkdir(exist_ok=True)
+    target = BUILD / "bake.json"
+    target.write_text(json.dumps(bake(manifest, chosen, request), indent=1) + "\n", encoding="utf-8")
+    table = Table("image", "stands on", "tag", title=f"plan for {wanted.platform.name}, base {request.flavour.base}", title_justify="left")
+    for row in describe(manifest, chosen, request):
+        table.add_row(*row)
+    out.print(table)
+    say(f"bake file: {target.relative_to(ROOT)}")
+
+
+@app.command()
+def image(
+    names: Names = None,
+    platform: PlatformOption = "",
+    base: BaseOption = "",
+    source: SourceOption = "",
+    mirror: MirrorOption = "",
+    use_mirrors: UseMirrors = "",
+    no_fixes: NoFixes = False,
+    no_cache: NoCache = False,
+) -> None:
+    """Build the images, installing and starting an engine where there is none."""
+    start = time.monotonic()
+    manifest = load_manifest()
+    chosen = _names(manifest, names)
+    wanted = _wanted(manifest, platform, base, source, mirror, use_mirrors, not no_fixes, no_cache)
+    engine = engines.ensure_engine(manifest, say)
+    check_disk(Path(engine.client().info()["DockerRootDir"]), _disk_need(manifest, engine))
+    if not wanted.native:
+        ensure_emulation(wanted.platform, say)
+    network = NetworkSettings.from_host(wanted.mirror)
+    found_base = resolve_base(manifest, engine, wanted.base, wanted.platform, network, say)
+    found_source = resolve_source(manifest, wanted.source, wanted.mirror, network, lookup.CACHE, say)
+    with network.secrets() as secrets:
+        request = lookup.make_request(manifest, wanted, found_base, found_source, secrets)
+        write_facts(manifest, request)
+        rows, build = build_images(engine, bake(manifest, chosen, request), out)
+    _remember(request.flavour, rows, build.timeline())
+    show(rows, out, time.monotonic() - start)
+
+
+def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:
+    """A machine that has built before needs room for the difference only."""
+    have = any(tag.startswith("rlinf-npu:") for i in engine.client().images.list() for tag in i.tags)
+    return manifest.defaults.disk_gib / 5 if have else manifest.defaults.disk_gib
+
+
+def _remember(flavour: lookup.Flavour, rows: list, timeline: list) -> None:  # type: ignore[type-arg]
+    """Write what was built: tests, compose and publishing take their tags from here."""
+    BUILD.mkdir(exist_ok=True)
+    record = {
+        "platform": flavour.platform.name,
+        "base": flavour.base,
+        "fixes": flavour.fixes,
+        "images": {row.name: {"tags": row.tags, "digest": row.digest, "size": row.size} for row in rows},
+    }
+    stem = flavour.platform.arch + flavour.suffix
+    (BUILD / f"built-{stem}.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (BUILD / f"timeline-{stem}.json").write_text(json.dumps(timeline, indent=1) + "\n", encoding="utf-8")
+
+
+@app.command()
+def engine() -> None:
+    """Make sure that a Docker engine with buildx and compose answers."""
+    found = engines.ensure_engine(load_manifest(), say)
+    say(f"engine {found.version}, buildx {found.buildx}, compose {found.compose}" + (", started by us" if found.ours else ""))
+
+
+@app.command()
+def engine_stop() -> None:
+    """Stop the engine that `engine` started, and no other."""
+    engines.stop_engine(say)
+
+
+@app.command()
+def sim_host(cards: Annotated[int, typer.Option(envvar="CARDS", help="Number of simulated cards.")] = 8) -> None:
+    """Make this machine look like an Ascend host: device nodes and the simulated driver. Refuses on a real one."""
+    manifest = load_manifest()
+    arch = lookup.pick_platform(manifest, "")[0].arch
+    folder = BUILD / SIM_DRIVER / arch
+    if not folder.is_dir():
+        raise Problem(f"{folder.relative_to(ROOT)} is missing", "build it first: make image BASE=sim")
+    simhost.prepare(manifest, folder, cards, say)
+
+
+@app.command()
+def sim_host_clean() -> None:
+    """Remove exactly what sim-host made."""
+    simhost.clean(load_manifest(), say)
+
+
+@app.command()
+def lock(
+    upgrade: Annotated[bool, typer.Option(help="Take the newest versions instead of keeping the present ones.")] = False,
+    mirror: MirrorOption = "",
+) -> None:
+    """Resolve the Python sets again and write the locks."""
+    manifest = load_manifest()
+    network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
+    locks.make_all(manifest, network.env(), say, upgrade=upgrade)
+
+
+@app.command()
+def drift() -> None:
+    """Fail when a derived file no longer matches what it is derived from."""
+    complaints = locks.drift(load_manifest())
+    for complaint in complaints:
+        err.print(f"drift: {complaint}", markup=False)
+    if complaints:
+        raise typer.Exit(1)
+
+
+def main() -> None:
+    """Run the command line; a Problem becomes one line and an exit code."""
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    try:
+        app()
+    except Problem as problem:
+        err.print(f"error: {problem.what}", style="bold red", markup=False, highlight=False)
+        if problem.fix:
+            err.print(f"  fix: {problem.fix}", markup=False, highlight=False)
+        sys.exit(problem.exit_code)
+    except KeyboardInterrupt:
+        err.print("interrupted; nothing was tagged, the next run goes on from the finished steps")
+        sys.exit(130)
+
+
+__all__ = ["app", "main", "sim_driver_folder"]

@@ -1,0 +1,126 @@
+"""Everything that must be looked up before a plan can be made: base, RLinf's tree, this checkout's revision."""
+
+import os
+import platform as host_platform
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from imagekit.base import ResolvedBase
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Manifest, Mirror, Platform
+from imagekit.planner import Request
+from imagekit.rlinf_source import RlinfSource
+from imagekit.tags import Flavour
+
+CACHE = ROOT / ".cache"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asked for, still unresolved."""
+
+    platform: Platform
+    native: bool
+    base: str
+    source: str
+    mirror: Mirror | None
+    fixes: bool = True
+    no_cache: bool = False
+
+
+def pick_platform(manifest: Manifest, name: str) -> tuple[Platform, bool]:
+    """Return the wanted platform (this machine's when `name` is empty) and whether it is this machine's."""
+    here = manifest.get_platform(host_platform.machine())
+    wanted = manifest.get_platform(name) if name else here
+    return wanted, wanted == here
+
+
+def pick_mirror(manifest: Manifest, name: str, use_mirrors: str = "") -> Mirror | None:
+    """Return the mirrors called `name`; USE_MIRRORS=1 means the first of them.
+
+    Raises:
+        Problem: no such set of mirrors.
+    """
+    if not name and use_mirrors not in ("", "0"):
+        name = next(iter(manifest.mirrors))
+    if not name:
+        return None
+    if name not in manifest.mirrors:
+        raise Problem(f"no mirrors called {name!r}", f"known: {', '.join(manifest.mirrors)}", usage=True)
+    return manifest.mirrors[name]
+
+
+def git(*arguments: str) -> str:
+    """Return what git says of this checkout, or an empty string (no git, or an unpacked archive)."""
+    try:
+        run = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return run.stdout.strip() if run.returncode == 0 else ""
+
+
+def our_revision() -> str:
+    """Return this checkout's commit, twelve digits, `-dirty` when files differ from it, or `unversioned`."""
+    commit = git("rev-parse", "--short=12", "HEAD")
+    if not commit:
+        return "unversioned"
+    return commit + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def created() -> int:
+    """Return SOURCE_DATE_EPOCH, else the time of the commit: the same tree gives the same image.
+
+    Raises:
+        Problem: SOURCE_DATE_EPOCH is not a number.
+    """
+    text = os.environ.get("SOURCE_DATE_EPOCH") or git("log", "-1", "--format=%ct") or "0"
+    if not text.isdigit():
+        raise Problem(f"SOURCE_DATE_EPOCH={text!r} is not a number of seconds", usage=True)
+    return int(text)
+
+
+def source_url(manifest: Manifest) -> str:
+    """Return the public address of this checkout without credentials, or the manifest's."""
+    remote = git("remote", "get-url", "origin")
+    match = re.fullmatch(r"(?:https://(?:[^@/]*@)?|git@)([^/:]+)[/:](.+?)(?:\.git)?/?", remote)
+    return f"https://{match[1]}/{match[2]}" if match else manifest.project.url
+
+
+def make_request(manifest: Manifest, wanted: Wanted, base: ResolvedBase, source: RlinfSource, secrets: Mapping[str, Path]) -> Request:
+    """Put the answers together."""
+    rlinf = source.version if source.kind == "pypi" else f"{source.version}-{source.kind[0]}{source.revision[:7]}"
+    flavour = Flavour(base.kind, base.os, rlinf, our_revision(), wanted.platform, wanted.native, wanted.fixes)
+    return Request(
+        flavour=flavour,
+        rlinf_kind=source.kind,
+        rlinf_revision=source.revision,
+        rlinf_tree=source.path,
+        base_name=base.name,
+        base_digest=base.digest,
+        source_url=source_url(manifest),
+        created=created(),
+        base_contexts=base.contexts,
+        secrets=secrets,
+        no_cache=wanted.no_cache,
+    )
+
+
+def offline_request(manifest: Manifest, wanted: Wanted) -> Request:
+    """Return a request with nothing looked up, for `plan` and tests: no engine, no network."""
+    kind = "cann" if wanted.base == "cann" else "sim"
+    spec = manifest.base.cann if kind == "cann" else manifest.base.sim
+    if kind == "cann":
+        name = f"{manifest.base.cann.repositories[0]}:{manifest.fill(manifest.base.cann.tag).replace('{os}', spec.os)}"
+        contexts = {"cann": f"docker-image://{name}"}
+    else:
+        name, contexts = manifest.base.sim.image, {"debian": f"docker-image://{manifest.base.sim.image}"}
+    from_git = wanted.source in ("git", "auto")
+    revision = manifest.rlinf.revision if from_git else manifest.versions.rlinf
+    source = RlinfSource("git" if from_git else "pypi", CACHE / "rlinf" / revision, manifest.versions.rlinf, revision)
+    return make_request(manifest, wanted, ResolvedBase(kind, spec.os, name, "", contexts), source, {})
+
+
+Say = Callable[[str], None]
