@@ -1,0 +1,7 @@
+/* Messages between two ranks. */
+#pragma once
+
+#include "communicator.h"
+
+/* Remove messages to this rank that nobody received. */
+void p2p_discard(HcclComm comm);

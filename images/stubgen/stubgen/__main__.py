@@ -1,0 +1,7 @@
+"""`python3 -m stubgen`."""
+
+import sys
+
+from stubgen.cli import main
+
+sys.exit(main(sys.argv[1:]))

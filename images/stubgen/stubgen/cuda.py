@@ -1,0 +1,165 @@
+"""Stand-ins for the CUDA libraries that PyPI's x86-64 torch links to.
+
+With them torch imports and runs on the CPU without 2.7 GB of nvidia packages. Every function returns an error, so
+torch.cuda.is_available() is False and a call by mistake is seen. Symbols carry the versions torch was linked against.
+"""
+
+import re
+import shutil
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from stubgen import elf, naming
+from stubgen.build import Toolchain
+from stubgen.errors import StubgenError
+
+# cudaErrorInsufficientDriver: torch turns it into "Found no NVIDIA driver on your system"
+_RUNTIME_ERROR = 35
+# CUDA_ERROR_NO_DEVICE, for the driver interface
+_DRIVER_ERROR = 100
+# "not initialized" or "internal error" of the math libraries and NCCL: any value but 0 is a failure there
+_LIBRARY_ERROR = 1
+
+_MARK = "simulated-cuda"
+
+
+@dataclass(frozen=True)
+class _Owner:
+    stem: str
+    names: re.Pattern[str]
+    error: int
+
+
+def _owner(stem: str, pattern: str, error: int = _LIBRARY_ERROR) -> _Owner:
+    return _Owner(stem, re.compile(pattern), error)
+
+
+# Longest prefixes first: cublasLt before cublas, cusparseLt before cusparse, cuda* before cu*.
+_OWNERS = (
+    _owner("libcublasLt", "cublasLt"),
+    _owner("libcublas", "cublas"),
+    _owner("libcudnn", "cudnn"),
+    _owner("libcusparseLt", "cusparseLt"),
+    _owner("libcusparse", "cusparse"),
+    _owner("libcusolver", "cusolver"),
+    _owner("libcurand", "curand"),
+    _owner("libcufft", "cufft"),
+    _owner("libcufile", "cuFile"),
+    _owner("libcupti", "cupti"),
+    _owner("libnccl", "p?nccl"),
+    _owner("libnvrtc", "nvrtc"),
+    _owner("libnvJitLink", "nvJitLink"),
+    _owner("libnvToolsExt", "nvtx"),
+    _owner("libcudart", "cuda[A-Z]|__cuda", _RUNTIME_ERROR),
+    _owner("libcuda", "cu[A-Z]", _DRIVER_ERROR),
+)
+_POINTER = re.compile(r"(nccl|cudnn|nvrtc|cusparse|cublas|cufft)Get\w*(String|Name)$|cudaGetError(String|Name)$")
+
+
+def install(torch_lib: Path, toolchain: Toolchain) -> str:
+    """Complete the folder `torch/lib` and say in one line what was done.
+
+    A CPU build of torch, or a second run, changes nothing. Libraries appear complete or not at all.
+
+    Raises:
+        StubgenError: not torch's library folder, or a library or symbol that no rule knows.
+    """
+    if not (torch_lib / "libtorch_cpu.so").is_file():
+        raise StubgenError(f"{torch_lib}: no libtorch_cpu.so there; expected the lib folder of an installed torch")
+    libraries = elf.shared_objects(torch_lib)
+    originals = [library for library in libraries if not _is_stand_in(library)]
+    absent = _absent_sonames(originals, torch_lib)
+    if not absent:
+        made = len(libraries) - len(originals)
+        return f"CUDA stand-ins: {f'{made} present already' if made else 'none needed, this torch is a CPU build'}"
+    symbols = _symbols_by_soname(originals, absent)
+    with TemporaryDirectory(prefix="stubgen-") as scratch:
+        for soname in sorted(absent):
+            built = _build(soname, symbols[soname], Path(scratch), toolchain)
+            _put(built, torch_lib / soname)
+    total = sum(len(names) for versions in symbols.values() for names in versions.values())
+    return f"CUDA stand-ins (simulated): {len(absent)} libraries, {total} functions that return an error"
+
+
+def _is_stand_in(library: Path) -> bool:
+    # Ours are small; torch's own are up to 0.9 GB and not worth reading.
+    return library.stat().st_size < (1 << 20) and _MARK.encode() in library.read_bytes()
+
+
+def _absent_sonames(libraries: list[Path], folder: Path) -> set[str]:
+    own = {library.name for library in libraries}
+    wanted = {soname for library in libraries for soname in elf.needed(library)} - own
+    foreign = {soname for soname in wanted if not naming.SYSTEM_SONAMES.match(soname)}
+    unknown = sorted(soname for soname in foreign if not _owner_of_soname(soname))
+    if unknown:
+        raise StubgenError(f"torch links to libraries that are not CUDA's: {', '.join(unknown)} (see stubgen/cuda.py)")
+    return {soname for soname in foreign if not (folder / soname).exists()}
+
+
+def _owner_of_soname(soname: str) -> _Owner | None:
+    return next((owner for owner in _OWNERS if soname.startswith(f"{owner.stem}.so")), None)
+
+
+def _symbols_by_soname(libraries: list[Path], absent: set[str]) -> dict[str, dict[str, set[str]]]:
+    """soname -> symbol version ('' for none) -> names."""
+    provided = {symbol.name for library in libraries for symbol in elf.defined(library)}
+    sonames = {owner.stem: soname for soname in absent if (owner := _owner_of_soname(soname))}
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    orphans: set[str] = set()
+    for library in libraries:
+        for symbol in elf.undefined(library):
+            owner = next((o for o in _OWNERS if o.names.match(symbol.name)), None)
+            if symbol.name in provided or owner is None or naming.is_system_version(symbol.version):
+                continue
+            if owner.stem in sonames:
+                found[sonames[owner.stem]][symbol.version].add(symbol.name)
+            else:
+                orphans.add(symbol.name)
+    if orphans:
+        raise StubgenError(f"no library to hold the CUDA functions {', '.join(sorted(orphans)[:10])}")
+    return found
+
+
+def _build(soname: str, versions: dict[str, set[str]], scratch: Path, toolchain: Toolchain) -> Path:
+    owner = _owner_of_soname(soname)
+    error = owner.error if owner else _LIBRARY_ERROR
+    folder = scratch / soname
+    folder.mkdir()
+    source = folder / "stubs.c"
+    source.write_text(_source(versions, error), encoding="utf-8")
+    script = folder / "versions.map"
+    script.write_text(_version_script(versions), encoding="utf-8")
+    extra = [f"-Wl,--version-script={script}"] if any(versions) else []
+    return toolchain.link(soname, toolchain.compile([source], folder), folder, extra)
+
+
+def _source(versions: dict[str, set[str]], error: int) -> str:
+    lines = [
+        "/* Generated by stubgen: simulated CUDA entry points; each returns an error. */",
+        f'__attribute__((used)) static const char mark[] = "{_MARK}";',
+    ]
+    for name in sorted(name for names in versions.values() for name in names):
+        if _POINTER.search(name):
+            lines.append(f"const char *{name}(void);")
+            lines.append(f'const char *{name}(void) {{ return "simulated CUDA: not available"; }}')
+        else:
+            lines.append(f"int {name}(void);")
+            lines.append(f"int {name}(void) {{ return {error}; }}")
+    return "\n".join(lines) + "\n"
+
+
+def _version_script(versions: dict[str, set[str]]) -> str:
+    blocks = []
+    for version, names in sorted(versions.items()):
+        listing = " ".join(f"{name};" for name in sorted(names))
+        blocks.append(f"{version} {{ global: {listing} }};" if version else "")
+    return "\n".join(blocks) + "\n"
+
+
+def _put(built: Path, target: Path) -> None:
+    """Copy beside the target and rename: an interrupted run leaves no half-written library."""
+    partial = target.with_name(f".{target.name}.partial")
+    shutil.copy2(built, partial)
+    partial.replace(target)
