@@ -29,6 +29,8 @@ def cuda_attributes(file: PyFile) -> Iterator[tuple[ast.expr, str, ast.expr | No
     The last is None when the name was imported directly (`from torch.cuda import empty_cache`).
     """
     for node in file.of(ast.Attribute, ast.Name):
+        if _root(node) not in file.torch_names:
+            continue
         parent = file.parent(node)
         if isinstance(parent, ast.Attribute) and file.name(parent):
             continue  # a longer chain is reported instead
@@ -40,6 +42,12 @@ def cuda_attributes(file: PyFile) -> Iterator[tuple[ast.expr, str, ast.expr | No
             yield node, "", node
         elif name.startswith("torch.cuda."):
             yield node, name.removeprefix("torch.cuda."), _module_part(file, node)
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _module_part(file: PyFile, node: ast.expr) -> ast.expr | None:

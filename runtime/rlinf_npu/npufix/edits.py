@@ -71,6 +71,7 @@ class _Transformer(cst.CSTTransformer):
         for edit in edits:
             table = self._expressions if edit.op in EXPRESSION_OPS else self._statements
             table[edit.span].append(edit)
+        self._lines = {edit.span.line for edit in edits}
         self._done: set[Edit] = set()
         self._edits = edits
         self._helpers = helpers
@@ -79,6 +80,13 @@ class _Transformer(cst.CSTTransformer):
     def left(self) -> list[Edit]:
         """Edits that found no node."""
         return [edit for edit in self._edits if edit not in self._done]
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Skip statements without edits: visiting every node is what takes the time."""
+        if isinstance(node, cst.BaseStatement):
+            position = self._position(node)
+            return any(position.start.line <= line <= position.end.line for line in self._lines)
+        return super().on_visit(node)
 
     def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]  # LibCST's own signature is as loose
         """Edit expressions by position, everything else by the leave_ methods."""
@@ -170,7 +178,9 @@ def _edit_expression(node: cst.BaseExpression, edit: Edit) -> cst.BaseExpression
         return _fstring_head(node, edit.text)
     if isinstance(node, cst.Dict):
         item = cst.DictElement(cst.SimpleString(f'"{edit.name}"'), cst.parse_expression(edit.text))
-        return node.with_changes(elements=_appended(node.elements, item, node.lbrace.whitespace_after))
+        opening, closing = node.lbrace.whitespace_after, node.rbrace.whitespace_before
+        elements, closing = _appended(node.elements, item, opening, closing)
+        return node.with_changes(elements=elements, rbrace=node.rbrace.with_changes(whitespace_before=closing))
     assert isinstance(node, cst.Call)
     if edit.op is Op.METHOD:
         assert isinstance(node.func, cst.Attribute)
@@ -181,7 +191,8 @@ def _edit_expression(node: cst.BaseExpression, edit: Edit) -> cst.BaseExpression
         keyword=cst.Name(edit.name),
         equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
     )
-    return node.with_changes(args=_appended(node.args, arg, node.whitespace_before_args))
+    args, _ = _appended(node.args, arg, node.whitespace_before_args)
+    return node.with_changes(args=args)
 
 
 def _fstring_head(node: cst.FormattedString, device: str) -> cst.FormattedString:
@@ -192,27 +203,29 @@ def _fstring_head(node: cst.FormattedString, device: str) -> cst.FormattedString
     return node.with_changes(parts=parts)
 
 
-def _appended(items: Sequence, item, opening: cst.BaseParenthesizableWhitespace):  # type: ignore[no-untyped-def, type-arg]
-    """Append an Arg or a DictElement in the style of the list: one item a line, trailing comma, comments stay put."""
+def _appended(items: Sequence, item, opening, closing=None):  # type: ignore[no-untyped-def, type-arg]
+    """Append an Arg or a DictElement in the style of the list: one item a line, trailing comma, comments stay put.
+
+    `opening` and `closing` are the white space behind the opening and before the closing bracket; calls keep the
+    latter with their last argument.
+    """
     if not items:
-        return [item]
+        return [item], closing
     last = items[-1]
     trailing = isinstance(last.comma, cst.Comma)
-    closing = last.comma.whitespace_after if trailing else getattr(last, "whitespace_after_arg", cst.SimpleWhitespace(""))
-    if not isinstance(closing, cst.ParenthesizedWhitespace):  # the list ends on the line of its last item
-        space = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        return [*items[:-1], last.with_changes(comma=space), item.with_changes(comma=last.comma)]
+    own = closing is None
+    if own:
+        closing = last.comma.whitespace_after if trailing else last.whitespace_after_arg
     before = items[-2].comma.whitespace_after if len(items) > 1 else opening
-    between = before if isinstance(before, cst.ParenthesizedWhitespace) else cst.SimpleWhitespace(" ")
-    if isinstance(between, cst.ParenthesizedWhitespace):
-        between = between.with_changes(first_line=closing.first_line, empty_lines=closing.empty_lines)
+    multiline = isinstance(closing, cst.ParenthesizedWhitespace) and isinstance(before, cst.ParenthesizedWhitespace)
+    between = cst.SimpleWhitespace(" ")
+    if multiline:
+        between = before.with_changes(first_line=closing.first_line, empty_lines=closing.empty_lines)
         closing = closing.with_changes(first_line=cst.TrailingWhitespace(), empty_lines=())
-    separator = cst.Comma(whitespace_after=between)
+    moved = last.with_changes(comma=cst.Comma(whitespace_after=between))
     if trailing:
-        return [
-            *items[:-1],
-            last.with_changes(comma=separator),
-            item.with_changes(comma=last.comma.with_changes(whitespace_after=closing)),
-        ]
-    moved = last.with_changes(comma=separator, whitespace_after_arg=cst.SimpleWhitespace(""))
-    return [*items[:-1], moved, item.with_changes(whitespace_after_arg=closing)]
+        item = item.with_changes(comma=last.comma.with_changes(whitespace_after=closing) if own else last.comma)
+    elif own:
+        moved = moved.with_changes(whitespace_after_arg=cst.SimpleWhitespace(""))
+        item = item.with_changes(whitespace_after_arg=closing)
+    return [*items[:-1], moved, item], closing

@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -42,8 +42,8 @@ def _silent(_path: str, _done: int, _total: int) -> None:
 class Plan:
     """What is to be done to a tree, and every use of CUDA in it, found in one pass."""
 
-    def __init__(self, tree: Tree, progress: Progress = _silent) -> None:
-        """Run all detectors."""
+    def __init__(self, tree: Tree, progress: Progress = _silent, only: Collection[str] | None = None) -> None:
+        """Run all detectors (on some files only, when `only` is given)."""
         self.tree = tree
         self.sites: dict[str, list[Site]] = defaultdict(list)
         self.uses: list[Use] = []
@@ -51,6 +51,8 @@ class Plan:
         hints = [uses.HINT, *(fix.hint for fix in FIXES)]
         paths = tree.matching("|".join(hints), ".py", ".yaml", ".yml", ".sh")
         for index, path in enumerate(paths):
+            if only is not None and path not in only:
+                continue
             progress(path, index, len(paths))
             self._look_at(path, tree.text(path))
 
@@ -262,8 +264,9 @@ def apply(tree: Tree, progress: Progress = _silent) -> Report:
     if texts:
         write_all(tree.root, {**texts, RECORD_NAME: plan.record_text()})
     results = [replace_status(result) for result in results]
-    after = Plan(Tree(tree.root))
-    return Report(after.tree, results, [*_fixed(plan.uses), *after.uses], texts)
+    after = Plan(Tree(tree.root), only=texts)
+    unchanged = [use for use in plan.uses if use.path not in texts]
+    return Report(after.tree, results, [*_fixed(plan.uses), *unchanged, *after.uses], texts)
 
 
 def replace_status(result: FixResult) -> FixResult:

@@ -1,6 +1,7 @@
 """One parsed Python file: syntax tree, names, source positions, what it may use to name the device."""
 
 import ast
+from collections import defaultdict
 from functools import cached_property
 from pathlib import PurePosixPath
 
@@ -24,6 +25,7 @@ class PyFile:
         self.text = text
         self.lines = text.splitlines()
         self.module = ast.parse(text, filename=path)
+        self._availability: dict[ast.AST, bool] = {}
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -32,14 +34,22 @@ class PyFile:
         return Scopes(self.module, ".".join(parts[:-1]))
 
     @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """Every node, outermost first."""
-        return list(ast.walk(self.module))
+    def nodes(self) -> dict[type[ast.AST], list[ast.AST]]:
+        """Every node by its type."""
+        found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+        for node in self.scopes.nodes:
+            found[type(node)].append(node)
+        return found
 
     def of(self, *kinds: type[ast.AST]) -> list[ast.AST]:
         """Nodes of the given kinds in source order."""
-        found = [node for node in self.nodes if isinstance(node, kinds)]
+        found = [node for kind in kinds for node in self.nodes.get(kind, ())]
         return sorted(found, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+
+    @cached_property
+    def torch_names(self) -> frozenset[str]:
+        """Names that some scope binds to torch or to something from it: a cheap filter before names are resolved."""
+        return self.scopes.names_bound_to("torch")
 
     def calls(self) -> list[ast.Call]:
         """Every call in source order."""
@@ -102,15 +112,29 @@ class PyFile:
 
     def platform(self, node: ast.AST) -> tuple[str, frozenset[str]]:
         """Expression for the platform module at this place, and the helper it needs."""
-        if self.has_worker(node):
+        if self._prefers_worker(node):
             return "Worker.torch_platform", frozenset()
         return "accel()", frozenset({"accel"})
 
     def device_type(self, node: ast.AST) -> tuple[str, frozenset[str]]:
         """Expression for the device type at this place, and the helper it needs."""
-        if self.has_worker(node):
+        if self._prefers_worker(node):
             return "Worker.torch_device_type", frozenset()
         return "accel_type()", frozenset({"accel_type"})
+
+    def _prefers_worker(self, node: ast.AST) -> bool:
+        """Worker's attributes are set when a worker starts, and are None without accelerators: not the thing for code
+        that runs at import, or that asks for availability first."""
+        function = self.function_of(node)
+        if isinstance(function, ast.Module) or isinstance(self.scopes.scope_of(node), ast.Module | ast.ClassDef):
+            return False
+        return self.has_worker(node) and not self._asks_availability(function)
+
+    def _asks_availability(self, function: ast.AST) -> bool:
+        if function not in self._availability:
+            calls = (call for call in ast.walk(function) if isinstance(call, ast.Call))
+            self._availability[function] = any(self.name(call.func) == "torch.cuda.is_available" for call in calls)
+        return self._availability[function]
 
     def site(self, fix: str, node: ast.AST, edits: list[Edit], helpers: frozenset[str] = frozenset()) -> Site:
         """A site of a fix at this node."""

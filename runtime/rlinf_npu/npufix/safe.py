@@ -29,7 +29,7 @@ class SafetyRules:
             return MODULES[path.name]
         if file.path.startswith(MANAGERS) and re.search(r"_\w*pu$", path.stem) and not _ours(path.stem):
             return "manager of another vendor's accelerator; RLinf picks managers by the hardware it detects"
-        return self._import_reason(file)
+        return self._import_reason(file) or _simulator_reason(file)
 
     def node_reason(self, file: PyFile, node: ast.expr) -> str:
         """Why this use is harmless and must stay as it is, "" when no rule says so."""
@@ -74,6 +74,22 @@ class SafetyRules:
         return None
 
 
+def _simulator_reason(file: PyFile) -> str:
+    """An environment wrapper exists for its simulator, wherever in the file it imports it."""
+    parts = PurePosixPath(file.path).parts
+    if parts[:2] != ("rlinf", "envs") or len(parts) < 4:
+        return ""
+    names = [name for node in file.of(ast.Import, ast.ImportFrom) for name in _imported(node)]
+    found = next((name.split(".")[0] for name in names if name.split(".")[0] in PACKAGES), "")
+    return f"wrapper of {found}: {PACKAGES[found]}" if found else ""
+
+
+def _imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+
+
 def top_level_imports(file: PyFile) -> Iterable[str]:
     """Dotted names that must be importable for the module to load (not in try, if or functions)."""
     for node in file.module.body:
@@ -101,12 +117,7 @@ def _scope_imports_cuda_only(file: PyFile, node: ast.expr) -> str:
         if isinstance(up, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             owner = up
     for inner in ast.walk(owner) if owner is not None else ():
-        names: list[str] = []
-        if isinstance(inner, ast.Import):
-            names = [alias.name for alias in inner.names]
-        elif isinstance(inner, ast.ImportFrom) and not inner.level:
-            names = [inner.module or ""]
-        for name in names:
+        for name in _imported(inner):
             package = name.split(".")[0]
             if package in PACKAGES:
                 return f"belongs to code that imports {package}: {PACKAGES[package]}"

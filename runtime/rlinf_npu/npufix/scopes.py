@@ -32,10 +32,12 @@ class Scopes:
         self._bindings: dict[ast.AST, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._globals: dict[ast.AST, set[str]] = defaultdict(set)
         self.module = module
-        for node in ast.walk(module):
+        self.nodes: list[ast.AST] = [module]
+        for node in self.nodes:  # grows while it is walked: outermost first
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
-        for node in ast.walk(module):
+                self.nodes.append(child)
+        for node in self.nodes:
             self._collect(node)
 
     def scope_of(self, node: ast.AST) -> ast.AST:
@@ -82,6 +84,15 @@ class Scopes:
                 return frozenset()
             first = False
             current = self.scope_of(current)
+
+    def names_bound_to(self, package: str) -> frozenset[str]:
+        """Names that any scope binds to an import of the package or of something in it."""
+        return frozenset(
+            name
+            for bindings in self._bindings.values()
+            for name, targets in bindings.items()
+            if any(target == package or target.startswith(f"{package}.") for target in targets)
+        )
 
     def _bind(self, node: ast.AST, name: str, target: str) -> None:
         self._bindings[self.scope_of(node)][name].add(target)

@@ -1,6 +1,7 @@
 """Every mention of CUDA and NCCL in code and configuration (comments and documentation are not code)."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlinf_npu.npufix.cuda import cuda_attributes, device_literals
@@ -11,6 +12,7 @@ from rlinf_npu.npufix.shell import commands
 from rlinf_npu.npufix.yamlfile import scalars
 
 HINT = r"cuda|nccl|nvidia-smi"
+YAML_HINT = r"""[:,\[-]\s*["']?(nccl|cuda)\b"""  # as a value; parsing YAML is slow
 
 
 def python_uses(file: PyFile) -> Iterator[tuple[Use, ast.expr]]:
@@ -34,6 +36,8 @@ def _use(file: PyFile, node: ast.expr, kind: str) -> Use:
 
 def yaml_uses(path: str, text: str) -> Iterator[tuple[Use, tuple[object, ...]]]:
     """Values nccl, cuda and lists of CUDA things in a YAML file, each with the keys that lead to it."""
+    if not re.search(YAML_HINT, text, re.MULTILINE):
+        return
     lines = text.splitlines()
     for scalar in scalars(text):
         value = scalar.value.lower()

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -31,13 +32,14 @@ def load(text: str) -> Any:
     return YAML(typ="rt").load(io.StringIO(text))
 
 
-def scalars(text: str) -> Iterator[Scalar]:
+@lru_cache(maxsize=4)
+def scalars(text: str) -> tuple[Scalar, ...]:
     """Every text value of a document; nothing for a file that is not plain YAML (templates)."""
     try:
         document = load(text)
     except YAMLError:
-        return
-    yield from _below(document, ())
+        return ()
+    return tuple(_below(document, ()))
 
 
 def _below(node: Any, keys: tuple[Any, ...]) -> Iterator[Scalar]:

@@ -8,8 +8,8 @@ from rlinf_npu.npufix.model import Site
 from rlinf_npu.npufix.pyfile import PyFile
 
 
-def platform_sites(file: PyFile, fix: str, calls: frozenset[str]) -> Iterator[Site]:
-    """A site for every `torch.cuda.<name>` with the name in `calls`."""
+def platform_sites(file: PyFile, fix: str, calls: frozenset[str]) -> Iterator[tuple[ast.expr, Site]]:
+    """Node and site of every `torch.cuda.<name>` with the name in `calls`."""
     for node, name, module in cuda_attributes(file):
         if name.split(".")[0] not in calls or _is_annotation(file, node) or isinstance(node.ctx, ast.Store):  # type: ignore[attr-defined]
             continue
@@ -17,7 +17,7 @@ def platform_sites(file: PyFile, fix: str, calls: frozenset[str]) -> Iterator[Si
         if name == AVAILABILITY:  # Worker.torch_platform is None on a machine without accelerators
             platform, helpers = "accel()", frozenset({"accel"})
         edit = file.replace(module, platform) if module is not None else file.replace(node, f"{platform}.{name}")
-        yield file.site(fix, node, [edit], helpers)
+        yield node, file.site(fix, node, [edit], helpers)
 
 
 def _is_annotation(file: PyFile, node: ast.AST) -> bool:

@@ -12,22 +12,9 @@ ID = "cuda-availability"
 
 def find(file: PyFile) -> Iterator[Site]:
     """is_available() calls, except in functions that go on to use something that only CUDA has (nvtx, graphs)."""
-    skipped: dict[int, bool] = {}
-    for site in platform_sites(file, ID, frozenset({AVAILABILITY})):
-        scope = _function_at(file, site)
-        if id(scope) not in skipped:
-            skipped[id(scope)] = needs_cuda(file, scope)
-        if not skipped[id(scope)]:
+    for node, site in platform_sites(file, ID, frozenset({AVAILABILITY})):
+        if not needs_cuda(file, file.function_of(node)):
             yield site
-
-
-def _function_at(file: PyFile, site: Site):  # type: ignore[no-untyped-def]
-    span = site.edits[0].span
-    node = next(node for node in file.calls() if file.span(node).covers(span))
-    for call in file.calls():
-        if file.span(call).covers(span) and file.span(node).covers(file.span(call)):
-            node = call
-    return file.function_of(node)
 
 
 FIX = Fix(

@@ -12,7 +12,7 @@ ID = "cuda-device-call"
 
 def find(file: PyFile) -> Iterator[Site]:
     """current_device, set_device, device_count, streams, events, seeds, random states."""
-    return platform_sites(file, ID, DEVICE_CALLS)
+    return (site for _, site in platform_sites(file, ID, DEVICE_CALLS))
 
 
 FIX = Fix(

@@ -12,7 +12,7 @@ ID = "cuda-memory-call"
 
 def find(file: PyFile) -> Iterator[Site]:
     """synchronize, empty_cache, memory_allocated and their kin."""
-    return platform_sites(file, ID, MEMORY_CALLS)
+    return (site for _, site in platform_sites(file, ID, MEMORY_CALLS))
 
 
 FIX = Fix(
