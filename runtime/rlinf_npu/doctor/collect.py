@@ -70,8 +70,8 @@ def _contents(ctx: Context, report: Report, redactor: Redactor) -> Iterator[tupl
 
 def _version_files(ctx: Context) -> list[str]:
     paths = [f"{ctx.facts.devices.driver}/version.info"]
-    if ctx.facts.paths:
-        paths += ctx.system.glob(f"{ctx.facts.paths.toolkit}/*/ascend_toolkit_install.info")
+    if ctx.toolkit:
+        paths += ctx.system.glob(f"{ctx.toolkit}/*/ascend_toolkit_install.info")
     return paths
 
 

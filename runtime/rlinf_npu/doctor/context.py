@@ -70,13 +70,26 @@ class Context:
         return f"{self.facts.devices.driver}/lib64/driver/libascend_hal.so"
 
     @cached_property
+    def toolkit(self) -> str:
+        """The toolkit's folder, empty when neither the facts nor the environment name one."""
+        named = self.facts.paths.toolkit if self.facts.paths else ""
+        return named or self.system.env.get("ASCEND_TOOLKIT_HOME") or self.system.env.get("ASCEND_HOME_PATH", "")
+
+    @cached_property
+    def python(self) -> str:
+        """The Python that has torch: the facts', else the active environment's, else the first on PATH."""
+        named = self.facts.paths.python if self.facts.paths else ""
+        active = self.system.env.get("VIRTUAL_ENV", "")
+        found = named or (f"{active}/bin/python3" if active else "python3")
+        return found if self.system.which(found) else "python3"
+
+    @cached_property
     def cann(self) -> str:
         """The CANN release inside, from the toolkit's own files; from the facts where there is no toolkit (host)."""
-        if self.facts.paths:
-            for path in self.system.glob(f"{self.facts.paths.toolkit}/*/ascend_toolkit_install.info"):
-                found = versions.info_file(self.system.read(path) or "").get("version")
-                if found:
-                    return found
+        for path in self.system.glob(f"{self.toolkit}/*/ascend_toolkit_install.info") if self.toolkit else ():
+            found = versions.info_file(self.system.read(path) or "").get("version")
+            if found:
+                return found
         return self.facts.versions.cann
 
     @cached_property
@@ -87,21 +100,17 @@ class Context:
     @cached_property
     def distributions(self) -> dict[str, str]:
         """Installed Python packages of the environment that `paths.python` belongs to, without running it."""
-        python = Path(self.facts.paths.python) if self.facts.paths else Path("python3")
-        program = str(python) if python.is_absolute() else None
-        patterns = [f"{Path(program).parent.parent}/lib/python3*/site-packages/*.dist-info"] if program else []
-        patterns.append("/usr/local/lib/python3*/site-packages/*.dist-info")
-        return next((found for found in map(self._distributions, patterns) if found), {})
-
-    def _distributions(self, pattern: str) -> dict[str, str]:
-        return versions.of_distributions([path.rpartition("/")[2] for path in self.system.glob(pattern)])
+        program = self.system.which(self.python)
+        if program is None:
+            return {}
+        prefix = "/" + str(Path(program).parent.parent.relative_to(self.system.root))
+        folders = self.system.glob(f"{prefix}/lib/python3*/site-packages/*.dist-info")
+        return versions.of_distributions([path.rpartition("/")[2] for path in folders])
 
     @cached_property
     def imported(self) -> importprobe.ImportResult:
         """torch and torch_npu, imported in a child process."""
-        python = self.facts.paths.python if self.facts.paths else "python3"
-        name = python if self.system.which(python) else "python3"
-        return importprobe.probe(self.system, name, self.distributions)
+        return importprobe.probe(self.system, self.python, self.distributions)
 
     def visible(self, variable: str) -> visible.Visible | None:
         """A visibility variable, None when it is not set."""
@@ -130,12 +139,12 @@ class Context:
     def simulated(self) -> list[str]:
         """Everything that says driver, cards or image are simulated."""
         marks = []
-        if self.facts.base == "sim":
+        if self.facts.base == "sim" and self.where == CONTAINER:  # on a host the facts speak of the image to build
             marks.append("facts.json: base = sim")
         if "simulated" in json.dumps(self.driver_info).lower():
             marks.append(f"{self.facts.devices.driver}/version.info")
-        if self.system.exists(f"{self.facts.devices.driver}/SIMULATED"):
-            marks.append(f"{self.facts.devices.driver}/SIMULATED")
+        if self.system.exists(f"{self.facts.devices.driver}/simulated.info"):
+            marks.append(f"{self.facts.devices.driver}/simulated.info")
         if self.smi and "simulated" in self.smi.text.lower():
             marks.append("npu-smi info")
         marks.extend(sorted(name for name in self.system.env if name.startswith("CANNSIM_")))

@@ -46,7 +46,13 @@ class Paths(BaseModel):
     """Where things are inside the image."""
 
     toolkit: str
-    python: str = "python3"
+    python: str
+
+
+class Python(BaseModel):
+    """The Python set."""
+
+    excluded: list[str] = []
 
 
 class Facts(BaseModel):
@@ -55,7 +61,9 @@ class Facts(BaseModel):
     versions: Versions
     devices: Devices
     engine: Engine | None = None
-    paths: Paths | None = None
+    paths: Paths | None = None  # without it the variables of the environment tell
+    python: Python = Python()
+    fixes: bool = True
     base: str | None = None  # cann | sim
     created: float | None = None  # POSIX seconds of the build
     disk_gib: int | None = None  # free space an image build needs

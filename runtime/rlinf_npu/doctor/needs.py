@@ -18,7 +18,7 @@ NEEDS: dict[str, tuple[str, Need]] = {
     "npu-smi-output": ("npu-smi is missing or silent", lambda ctx: ctx.smi is not None),
     "toolkit": (
         "no CANN toolkit here",
-        lambda ctx: ctx.facts.paths is not None and ctx.system.is_dir(ctx.facts.paths.toolkit),
+        lambda ctx: bool(ctx.toolkit) and ctx.system.is_dir(ctx.toolkit),
     ),
     "python-packages": ("no Python packages found", lambda ctx: bool(ctx.distributions)),
     "engine-facts": ("facts.json has no [engine]", lambda ctx: ctx.facts.engine is not None),

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 from machine import Machine
-
 from rlinf_npu.doctor.model import HOST
 
 

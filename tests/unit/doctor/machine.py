@@ -36,6 +36,8 @@ def facts() -> dict[str, Any]:
         "devices": MANIFEST["devices"],
         "engine": MANIFEST["engine"],
         "paths": {"toolkit": TOOLKIT, "python": "/opt/venv/bin/python3"},
+        "python": {"excluded": [name for entry in MANIFEST["python"]["exclude"] for name in entry["names"]]},
+        "fixes": True,
         "created": NOW - 86400,
         "disk_gib": MANIFEST["defaults"]["disk_gib"],
         "env": {"ASCEND_HOME_PATH": TOOLKIT},
@@ -137,8 +139,13 @@ class Machine:
         self.file("/etc/passwd", f"root:x:0:0:root:/root:/bin/sh\nuser:x:{uid}:{gid}::/home/user:/bin/sh\n")
         self.file("/proc/1/comm", "tini\n" if self.where == CONTAINER else "systemd\n")
         self.file("/proc/7/stat", "7 (python3) S 1 7 7 0 -1\n")
-        self.file("/proc/meminfo", "MemTotal: 536870912 kB\nMemAvailable: 500000000 kB\nHugePages_Free: 0\nHugepagesize: 2048 kB\n")
-        self.file("/proc/self/limits", "Max processes  unlimited unlimited processes\nMax open files 1048576 1048576 files\n")
+        self.file(
+            "/proc/meminfo",
+            "MemTotal: 536870912 kB\nMemAvailable: 500000000 kB\nHugePages_Free: 0\nHugepagesize: 2048 kB\n",
+        )
+        self.file(
+            "/proc/self/limits", "Max processes  unlimited unlimited processes\nMax open files 1048576 1048576 files\n"
+        )
         self.file("/proc/net/tcp", "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A\n")
         self.file("/sys/class/net/lo/operstate", "unknown\n")
         self.file("/sys/class/net/eth0/operstate", "up\n")
@@ -146,7 +153,9 @@ class Machine:
             (self.root / folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
         if self.where == CONTAINER:
             self.file("/.dockerenv")
-            self.file("/proc/self/mountinfo", f"36 35 0:1 / / rw - overlay x rw\n40 36 8:1 /drv {DRIVER} ro - ext4 x ro\n")
+            self.file(
+                "/proc/self/mountinfo", f"36 35 0:1 / / rw - overlay x rw\n40 36 8:1 /drv {DRIVER} ro - ext4 x ro\n"
+            )
         for number in range(self.cards):
             self.file(f"/dev/davinci{number}", mode=0o660)
         for path in MANIFEST["devices"]["managers"]:
@@ -164,7 +173,7 @@ class Machine:
 
     def _toolkit(self) -> None:
         if self.where != CONTAINER:
-            self.env = {"PATH": "/usr/local/bin"}
+            self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
             return
         release = self.root / "usr/local/Ascend/ascend-toolkit/8.3.RC1"
         self.file("/usr/local/Ascend/ascend-toolkit/8.3.RC1/lib64/libhccl.so")
@@ -174,7 +183,7 @@ class Machine:
         )
         release.with_name("latest").symlink_to("8.3.RC1")
         self.env = {
-            "PATH": "/usr/local/bin:/opt/venv/bin",
+            "PATH": "/usr/local/bin:/opt/venv/bin:/usr/bin:/bin",  # the last two: what scripts call
             "LD_LIBRARY_PATH": f"{TOOLKIT}/lib64:{DRIVER}/lib64/common:{DRIVER}/lib64/driver",
             "PYTHONPATH": "",
             "ASCEND_HOME_PATH": TOOLKIT,
@@ -183,7 +192,9 @@ class Machine:
     def _python(self) -> None:
         if self.where != CONTAINER:
             return
-        self.file("/opt/venv/pyvenv.cfg", f"home = {Path(sys.base_prefix) / 'bin'}\ninclude-system-site-packages = false\n")
+        self.file(
+            "/opt/venv/pyvenv.cfg", f"home = {Path(sys.base_prefix) / 'bin'}\ninclude-system-site-packages = false\n"
+        )
         (self.root / "opt/venv/bin").mkdir(parents=True)
         (self.root / "opt/venv/bin/python3").symlink_to(Path(sys.executable).resolve())
         self.module("torch", MANIFEST["versions"]["torch"])

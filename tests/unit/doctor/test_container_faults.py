@@ -1,11 +1,13 @@
 """Each fault of a container fires exactly its rules; a healthy one is silent."""
 
 import sys
+from pathlib import Path
 
 import pytest
 from machine import DRIVER, GIB, SITE, TOOLKIT, Break, Machine, smi_table
-
+from rlinf_npu.doctor import importprobe
 from rlinf_npu.doctor.system import FsUsage
+from rlinf_npu.doctor.tables import limits
 
 
 def test_healthy_is_silent(container: Machine) -> None:
@@ -165,7 +167,10 @@ CASES: dict[str, tuple[Break, dict[str, str]]] = {
     "host variable out of range": (_only_env(ASCEND_VISIBLE_DEVICES="0-9"), {"visible-range": "error"}),
     "docker runtime's void": (_only_env(ASCEND_VISIBLE_DEVICES="void"), {}),
     # cards
-    "npu-smi fails": (lambda m: m.npu_smi("dcmi module initialize failed. ret is -8009", 1), {"npu-smi-fails": "error"}),
+    "npu-smi fails": (
+        lambda m: m.npu_smi("dcmi module initialize failed. ret is -8009", 1),
+        {"npu-smi-fails": "error"},
+    ),
     "other chip": (lambda m: m.npu_smi(smi_table(8, "310P3")), {"chip-mismatch": "error"}),
     "other generation": (lambda m: m.npu_smi(smi_table(8, "Ascend910_9392")), {"chip-mismatch": "error"}),
     "ill card": (lambda m: m.npu_smi(smi_table(8, health="Alarm")), {"card-health": "error"}),
@@ -202,9 +207,14 @@ CASES: dict[str, tuple[Break, dict[str, str]]] = {
     "prefix of an interface": (_only_env(HCCL_SOCKET_IFNAME="eth"), {}),
     "no rank table": (_only_env(RANK_TABLE_FILE="/nowhere.json"), {"rank-table": "error"}),
     "short timeout": (_only_env(HCCL_CONNECT_TIMEOUT="60"), {"hccl-timeout": "warning"}),
+    "tensorflow came back": (lambda m: m.module("tensorflow", "2.15.0"), {"excluded-package": "warning"}),
     # network and data
+    "built without fixes": (lambda m: m.facts.update(fixes=False), {"fixes-open": "error"}),
     "proxy eats loopback": (_only_env(http_proxy="http://proxy:3128"), {"proxy-loopback": "warning"}),
-    "fixes open": (_file("/usr/share/rlinf-npu/npufix.json", '{"open": [{"site": "x"}]}'), {"fixes-open": "warning"}),
+    "fixes open": (
+        _file("/usr/share/rlinf-npu/npufix.json", '{"summary": {"open_on_paths": 2}}'),
+        {"fixes-open": "warning"},
+    ),
 }
 
 
@@ -267,9 +277,6 @@ def test_segmentation_fault_with_tensorflow_is_tensorflows(container: Machine) -
 
 
 def test_import_has_a_time_limit(container: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rlinf_npu.doctor import importprobe
-    from rlinf_npu.doctor.tables import limits
-
     short = limits().model_copy(update={"import_seconds": 0.1})
     monkeypatch.setattr(importprobe, "limits", lambda: short)
     container.module("torch_npu", "2.6.0.post3", "import time\ntime.sleep(30)")
@@ -312,6 +319,33 @@ def test_simulated_is_recognised(container: Machine) -> None:
     assert report.findings == []
 
 
+@pytest.fixture
+def simulated(container: Machine) -> Machine:
+    """The container with the simulated driver's own npu-smi."""
+    script = Path(__file__).parents[3] / "images/cann-sim/driver/npu-smi"
+    container.file("/usr/local/bin/npu-smi", script.read_text(encoding="utf-8"), 0o755)
+    container.file(f"{DRIVER}/simulated.info", "simulated=yes\nsoc=Ascend910B3\n")
+    container.env |= {
+        "CANNSIM_DRIVER_DIR": str(container.root / DRIVER.lstrip("/")),
+        "CANNSIM_DEV_DIR": str(container.root / "dev"),
+    }
+    return container
+
+
+def test_simulated_npu_smi_is_understood(simulated: Machine) -> None:
+    assert simulated.fired() == {}
+    report = simulated.examine(("node-count", "chip-mismatch", "hbm-used"))
+    assert len(report.checked) == 3
+    assert {"npu-smi info", f"{DRIVER}/simulated.info"} <= set(report.simulated)
+
+
+def test_simulated_npu_smi_without_nodes_is_not_taken_for_a_held_card(simulated: Machine) -> None:
+    for number in range(8):
+        simulated.remove(f"/dev/davinci{number}")
+    assert "-8005" in simulated.context().smi_run.err
+    assert simulated.fired() == {"no-cards": "error"}
+
+
 def test_several_hosts(container: Machine) -> None:
     assert "hccn-conf" in container.examine().skipped
     container.nodes = 2
@@ -327,12 +361,21 @@ def test_several_hosts(container: Machine) -> None:
 def test_recap_check_is_asked(container: Machine) -> None:
     container.recap = container.file("/work/recap.yaml", "{}")
     assert "recap-check" in container.examine().skipped
-    answer = '{"findings": [{"what": "no meta/", "where": "/data/sft", "fix": "download it again", "severity": "error"}]}'
+    answer = (
+        '{"findings": [{"what": "no meta/", "where": "/data/sft", "fix": "download it again", "severity": "error"}]}'
+    )
     container.script("/usr/local/bin/recap", f"echo '{answer}'", "exit 1")
     finding = container.examine(("recap-check",)).findings[0]
     assert (finding.evidence, finding.fix) == ("/data/sft: no meta/", "download it again")
     container.script("/usr/local/bin/recap", "echo boom >&2", "exit 2")
     assert "boom" in container.examine(("recap-check",)).findings[0].evidence
+
+
+def test_without_paths_in_the_facts_the_environment_tells(container: Machine) -> None:
+    del container.facts["paths"]
+    container.env["VIRTUAL_ENV"] = "/opt/venv"
+    assert container.fired() == {}
+    assert {"import", "versions", "libpath-toolkit"} <= set(container.examine().checked)
 
 
 def test_python_of_the_fixture_is_a_real_one(container: Machine) -> None:

@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from machine import DRIVER, GIB, NOW, Break, Machine
-
 from rlinf_npu.doctor.system import FsUsage
 
 

@@ -78,7 +78,10 @@ def card_held(ctx: Context) -> Iterator[Hit]:
     """DCMI errors that stand for 'in use' are errors; processes on a card are a warning, they may be yours."""
     if ctx.smi is None:
         return
-    for code in sorted(_BUSY_CODES & set(ctx.smi.errors)):
+    nodes = [ctx.system.stat(path) for path in ctx.cards.values()]
+    usable = all(status is not None and ctx.identity.may(status) for status in nodes)
+    # DCMI gives the same code when there is no node or no right to it; other rules tell that better.
+    for code in sorted(_BUSY_CODES & set(ctx.smi.errors)) if nodes and usable else ():
         yield Hit(f"npu-smi info: {code} ({codes()[code].name})", kind=code)
     for process in ctx.smi.processes:
         yield Hit(

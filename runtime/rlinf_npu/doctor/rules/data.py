@@ -50,13 +50,15 @@ def recap_check(ctx: Context) -> Iterator[Hit]:
     link="https://github.com/RLinf/RLinf",
 )
 def fixes_open(ctx: Context) -> Iterator[Hit]:
-    """The image's own report of npufix."""
-    try:
-        report = json.loads(ctx.system.read(_FIX_REPORT) or "null")
-    except ValueError as error:
-        yield Hit(f"{_FIX_REPORT} is not JSON: {error}")
+    """The image's own report of npufix, and whether the image was built with the fixes at all."""
+    if not ctx.facts.fixes:
+        yield Hit("facts.json: fixes = false; this image was built without them", severity=Severity.ERROR)
         return
-    count = report.get("open", 0) if isinstance(report, dict) else 0
-    count = len(count) if isinstance(count, list) else count
+    try:
+        report = json.loads(ctx.system.read(_FIX_REPORT) or "{}")
+        count = report.get("summary", {}).get("open_on_paths", 0)
+    except (ValueError, AttributeError) as error:
+        yield Hit(f"{_FIX_REPORT} is not a report of npufix: {error}")
+        return
     if count:
-        yield Hit(f"{_FIX_REPORT}: {count} open")
+        yield Hit(f"{_FIX_REPORT}: {count} open on the paths that are run")

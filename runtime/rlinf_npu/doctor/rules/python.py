@@ -63,6 +63,24 @@ def versions_changed(ctx: Context) -> Iterator[Hit]:
 
 
 @rule(
+    "excluded-package",
+    "Packages left out on purpose",
+    where=CONTAINER,
+    needs=("python-packages",),
+    severity=Severity.WARNING,
+    meaning="A package is installed that the image leaves out on purpose: it breaks torch_npu or is for CUDA only.",
+    fix="Uninstall it; find out which pip install brought it.",
+    link="https://github.com/RLinf/RLinf",
+)
+def excluded_package(ctx: Context) -> Iterator[Hit]:
+    """Installed packages against python.excluded in facts.json."""
+    unwanted = {name.lower().replace("-", "_"): name for name in ctx.facts.python.excluded}
+    found = [f"{unwanted[name]} {version}" for name, version in ctx.distributions.items() if name in unwanted]
+    if found:
+        yield Hit(", ".join(sorted(found)))
+
+
+@rule(
     "import",
     "import torch_npu",
     where=CONTAINER,
