@@ -40,7 +40,7 @@ def visible_ids(text: str | None) -> list[int] | None:
     if text is None:
         return None
     ids: list[int] = []
-    for part in re.match(r"[0-9,]*", text).group().split(","):  # type: ignore[union-attr]  # the pattern matches ""
+    for part in re.match(r"[\d,]*", text).group().split(","):  # type: ignore[union-attr]  # the pattern matches ""
         if not part:
             break
         ids.append(int(part))
@@ -59,12 +59,13 @@ def visible_count(present: int, ids: Sequence[int] | None) -> int:
     return len(ids)
 
 
-def davinci_nodes(folder: Path) -> int:
-    """Number of device nodes davinci<number> in a folder (davinci_manager and the like do not count)."""
+def davinci_nodes(folder: Path) -> tuple[int, int]:
+    """Device nodes davinci<number> in a folder: (usable by this user, all). davinci_manager and the like do not count."""
     try:
-        return sum(1 for entry in folder.iterdir() if NODE.fullmatch(entry.name))
+        nodes = [entry for entry in folder.iterdir() if NODE.fullmatch(entry.name)]
     except OSError:
-        return 0
+        return 0, 0
+    return sum(os.access(node, os.R_OK | os.W_OK) for node in nodes), len(nodes)
 
 
 def nvidia_gpus() -> int:
@@ -94,22 +95,27 @@ def count(environ: Mapping[str, str] | None = None, ask_torch: bool = False) -> 
     `ask_torch`: start a process that imports torch_npu when this one has not (slow, and the last word when it works).
     """
     environ = os.environ if environ is None else environ
-    text = environ.get(VISIBLE)
+    folder = Path(environ.get(DEV_DIR, "/dev"))
+    usable, all_nodes = davinci_nodes(folder)
     by_torch = _loaded_torch_count() if environ is os.environ else None
     if by_torch is None and ask_torch:
         by_torch = torch_count()
-    if by_torch:
-        return Count(by_torch, "torch.npu")  # has applied the variable itself
-    folder = Path(environ.get(DEV_DIR, "/dev"))
-    present = davinci_nodes(folder)
-    if present:
-        seen = visible_count(present, visible_ids(text))
-        hint = "" if seen else f"{present} cards, but {VISIBLE}={text!r} leaves none; give ascending ids below {present}"
-        return Count(seen, VISIBLE if text is not None else f"{folder}/davinci*", hint)
+    if by_torch or (by_torch is not None and all_nodes):  # torch_npu applies the variable itself
+        return Count(by_torch, "torch.npu", f"torch.npu sees none of the {all_nodes} cards ({VISIBLE}, driver, rights?)")
+    if all_nodes:
+        return _count_nodes(environ.get(VISIBLE), usable, all_nodes, folder)
     gpus = nvidia_gpus()
     if gpus:
         return Count(gpus, "nvidia-smi")
     return Count(0, "nothing", f"no {folder}/davinci<number>, and nvidia-smi lists no GPU")
+
+
+def _count_nodes(text: str | None, usable: int, all_nodes: int, folder: Path) -> Count:
+    if not usable:
+        return Count(0, f"{folder}/davinci*", f"{all_nodes} cards in {folder}, none of which this user may open")
+    seen = visible_count(usable, visible_ids(text))
+    message = f"{usable} cards, but {VISIBLE}={text!r} leaves none; give ascending ids below {usable}"
+    return Count(seen, f"{folder}/davinci*" if text is None else VISIBLE, message)
 
 
 def _loaded_torch_count() -> int | None:
