@@ -17,7 +17,6 @@ LIBRARY = f"lib/python{SERIES}"
 
 # file below lib/python3.11, Debian's text, ours. A text that is not there ends the build: Debian changed its patches.
 EDITS = (
-    ("site.py", "            if is_virtual_environment:\n", "            if True:\n"),
     (
         "sysconfig.py",
         '    if sys.base_prefix != sys.prefix or hasattr(sys, "real_prefix"):\n        # virtual environments\n',
@@ -46,6 +45,10 @@ def copy_library(prefix: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "test", "*.a", *REMOVED)
     shutil.copytree(USR / LIBRARY, prefix / LIBRARY, ignore=ignored, ignore_dangling_symlinks=True)
     (prefix / LIBRARY / "site-packages").mkdir(exist_ok=True)
+    (prefix / LIBRARY / "dist-packages").mkdir()
+    # Debian's `site` is frozen into the binary and looks in dist-packages only, so that is where the way starts.
+    line = f"import site; site.addsitedir({str(prefix / LIBRARY / 'site-packages')!r})\n"
+    (prefix / LIBRARY / "dist-packages/site-packages.pth").write_text(line, encoding="utf-8")
 
 
 def copy_headers(prefix: Path) -> None:
