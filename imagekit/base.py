@@ -56,7 +56,7 @@ def resolve_base(  # noqa: PLR0917
             )
         say(f"The CANN image is neither here nor in reach ({reasons}).")
         say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
-    return _find_debian(manifest, engine, platform, network, say)
+    return _find_debian(manifest, platform, network, say)
 
 
 def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
@@ -97,16 +97,16 @@ def _find_cann(
     for reference in references:
         if digest := local_digest(engine, reference, platform):
             say(f"CANN image: {reference}, already here")
-            return _cann(manifest, engine, reference, digest), ""
+            return _cann(manifest, reference, digest, local=True), ""
     results = _ask(manifest, engine, references, say)
     for reference, result in zip(references, results, strict=True):
         if result.ok and (digest := _offered_digest(result, platform)):
-            return _cann(manifest, engine, reference, digest), ""
+            return _cann(manifest, reference, digest, local=False), ""
     return None, _reasons(results, platform)
 
 
-def _cann(manifest: Manifest, engine: Engine, reference: str, digest: str) -> ResolvedBase:
-    context = {"cann": f"docker-image://{_pinned(engine, reference, digest)}"}
+def _cann(manifest: Manifest, reference: str, digest: str, *, local: bool) -> ResolvedBase:
+    context = {"cann": _context(reference, digest, local=local)}
     return ResolvedBase("cann", manifest.base.cann.os, reference, digest, context)
 
 
@@ -118,41 +118,39 @@ def _find_debian(
     bootstrapped = f"rlinf-npu/{official}-{platform.arch}"
     for reference in (official, bootstrapped):
         if digest := local_digest(engine, reference, platform):
-            return _debian(manifest, engine, reference, digest)
+            return _debian(manifest, reference, digest)
     (result,) = _ask(manifest, engine, [official], say)
     if result.ok and (digest := _offered_digest(result, platform)):
-        _pull(engine, official, platform, say)
-        return _debian(manifest, engine, official, digest)
+        pulled = _pull(engine, official, platform, say)
+        return _debian(manifest, official, digest, local=pulled)
     say(f"{official} is neither here nor in reach: bootstrapping it from Debian's archive.")
-    bootstrap_debian(manifest, engine, platform, network, bootstrapped, say)
+    bootstrap_debian(manifest, platform, network, bootstrapped, say)
     imported = local_digest(engine, bootstrapped, platform)
     if not imported:
         raise Problem(f"{bootstrapped} was imported but cannot be found", "see `docker images`")
-    return _debian(manifest, engine, bootstrapped, imported)
+    return _debian(manifest, bootstrapped, imported)
 
 
-def _debian(manifest: Manifest, engine: Engine, reference: str, digest: str) -> ResolvedBase:
-    context = {"debian": f"docker-image://{_pinned(engine, reference, digest)}"}
+def _debian(manifest: Manifest, reference: str, digest: str, *, local: bool = True) -> ResolvedBase:
+    context = {"debian": _context(reference, digest, local=local)}
     return ResolvedBase("sim", manifest.base.sim.os, reference, digest, context)
 
 
-def _pinned(engine: Engine, reference: str, digest: str) -> str:
-    """Name and digest. The old store knows a local import by its tag only: its id is not a manifest's digest."""
-    shown = run(
-        (*engine.docker, "image", "inspect", "--format", "{{json .RepoDigests}}", reference), seconds=30, env=engine.env
-    )
-    return reference if shown.ok and digest not in shown.out else f"{reference}@{digest}"
+def _context(reference: str, digest: str, *, local: bool) -> str:
+    """A build finds a local image by its tag only (a digest sends it to the registry), a remote one best by digest."""
+    return f"docker-image://{reference}" if local else f"docker-image://{reference}@{digest}"
 
 
-def _pull(engine: Engine, reference: str, platform: Platform, say: Say) -> None:
+def _pull(engine: Engine, reference: str, platform: Platform, say: Say) -> bool:
     """Keep it for times without a network. The old store holds one platform per tag: there the build fetches it."""
     if not engine.containerd_store and platform.machine != engine.arch:
-        return
+        return False
     say(f"Pulling {reference} for {platform.name}")
     pull = (*engine.docker, "pull", "--platform", platform.name, reference)
     done = follow(pull, Pulse(say, "pull"), env=engine.env)
     if not done.ok:
         raise Problem(f"docker pull {reference}: {done.last_line}", "try again")
+    return True
 
 
 def _ask(manifest: Manifest, engine: Engine, references: list[str], say: Say) -> list[ProbeResult]:

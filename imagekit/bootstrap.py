@@ -82,7 +82,7 @@ def _debootstrap(base: SimBase, platform: Platform, network: NetworkSettings, ro
     # a mount namespace of its own: /proc inside the new root disappears with the process, however it ends
     command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--arch={platform.debian}"]
     command += [f"--keyring={apt.KEYRING}", base.suite, str(root), archive]
-    say(f"Bootstrapping Debian {base.suite} ({platform.debian}): about half a minute, longer under emulation")
+    say(f"Bootstrapping Debian {base.suite} ({platform.debian}): about a minute, four under emulation")
     done = follow(command, Pulse(say, "debootstrap"), env={**env, "LC_ALL": "C.UTF-8"})
     if not done.ok:
         errors = [line for line in done.out.splitlines() if line.startswith("E:")]
