@@ -56,7 +56,7 @@ def resolve_base(  # noqa: PLR0917
             )
         say(f"The CANN image is neither here nor in reach ({reasons}).")
         say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
-    return _find_debian(manifest, platform, network, say)
+    return _find_debian(manifest, engine, platform, network, say)
 
 
 def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
@@ -124,7 +124,7 @@ def _find_debian(
         pulled = _pull(engine, official, platform, say)
         return _debian(manifest, official, digest, local=pulled)
     say(f"{official} is neither here nor in reach: bootstrapping it from Debian's archive.")
-    bootstrap_debian(manifest, platform, network, bootstrapped, say)
+    bootstrap_debian(manifest, engine, platform, network, bootstrapped, say)
     imported = local_digest(engine, bootstrapped, platform)
     if not imported:
         raise Problem(f"{bootstrapped} was imported but cannot be found", "see `docker images`")
