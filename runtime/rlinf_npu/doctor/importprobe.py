@@ -35,7 +35,8 @@ def probe(system: System, python: str, distributions: dict[str, str]) -> ImportR
     if done.code == 0 and answer:
         values = json.loads(answer)
         return ImportResult("ok", answer, values["torch"], values["torch_npu"], int(values["count"]))
-    return ImportResult(classify(done, distributions), _evidence(done))
+    kind = classify(done, distributions)
+    return ImportResult(kind, _evidence(done, kind))
 
 
 def classify(done: Completed, distributions: dict[str, str]) -> str:
@@ -51,8 +52,11 @@ def classify(done: Completed, distributions: dict[str, str]) -> str:
     return "other"
 
 
-def _evidence(done: Completed) -> str:
+def _evidence(done: Completed, kind: str) -> str:
+    """How it ended, and the line that tells why: an import error's last line is often only a wrapper."""
     if done.code is None:
         return done.error
     how = f"exit {done.code}" if done.code >= 0 else f"killed by signal {-done.code}"
-    return f"{how}: {done.said()}"
+    telling = next((signature for signature in signatures() if signature.id == kind), None)
+    lines = [line.strip() for line in (done.err + done.out).splitlines() if telling and telling.search(line)]
+    return f"{how}: {lines[-1] if lines else done.said()}"

@@ -249,6 +249,7 @@ def test_two_digit_card_numbers(tmp_path_factory: pytest.TempPathFactory) -> Non
 
 IMPORT_ERRORS = {
     "no-toolkit": "libhccl.so: cannot open shared object file: No such file or directory",
+    "toolkit-env": "ASCEND_OPP_PATH environment variable is not set. Please check whether it is installed.",
     "no-driver": "libascend_hal.so: cannot open shared object file: No such file or directory",
     "no-nnal": "libatb.so: cannot open shared object file: No such file or directory",
     "torch-pairing": "/x/torch_npu/lib/libtorch_npu.so: undefined symbol: _ZN3c104impl8GPUTrace13gpuTraceStateE",
@@ -267,6 +268,17 @@ def test_import_error_is_classified(container: Machine, kind: str) -> None:
     report = container.examine(("import",))
     assert [finding.kind for finding in report.findings] == [kind]
     assert IMPORT_ERRORS[kind] in report.findings[0].evidence
+
+
+def test_the_cause_is_shown_not_the_wrapper(container: Machine) -> None:
+    body = f"""
+try:
+    raise ImportError({IMPORT_ERRORS["no-driver"]!r})
+except ImportError as error:
+    raise RuntimeError("Failed to load the backend extension: torch_npu") from error"""
+    container.module("torch_npu", "2.6.0.post3", body)
+    finding = container.examine(("import",)).findings[0]
+    assert finding.kind == "no-driver" and IMPORT_ERRORS["no-driver"] in finding.evidence
 
 
 def test_segmentation_fault_with_tensorflow_is_tensorflows(container: Machine) -> None:
