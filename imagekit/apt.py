@@ -10,6 +10,8 @@ from pathlib import Path
 from imagekit.errors import Problem
 from imagekit.process import Finished, Pulse, Say, follow
 
+ETC = Path("/etc/apt")
+POLICY = Path("/usr/sbin/policy-rc.d")  # asked by dpkg before it starts a service; 101 means no
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OPTIONS = (
     "-o=DPkg::Lock::Timeout=120",  # another apt (unattended-upgrades) may be at work: wait for it
@@ -70,7 +72,7 @@ def read_system(os_release: Path = Path("/etc/os-release")) -> System:
     return System(found.get("ID", "unknown"), version, os.geteuid() == 0)
 
 
-def pin_suite(suite: str, packages: Sequence[str], archive: str, etc: Path = Path("/etc/apt")) -> None:
+def pin_suite(suite: str, packages: Sequence[str], archive: str) -> None:
     """Make `packages`, and nothing else, come from another Debian release.
 
     Priority 100 is below the release's own 500, so nothing is upgraded to `suite` by itself; 600 is above it.
@@ -78,8 +80,8 @@ def pin_suite(suite: str, packages: Sequence[str], archive: str, etc: Path = Pat
     source = f"Types: deb\nURIs: {archive}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n"
     pin = f"Package: *\nPin: release n={suite}\nPin-Priority: 100\n\n"
     pin += f"Package: {' '.join(packages)}\nPin: release n={suite}\nPin-Priority: 600\n"
-    _write(etc / "sources.list.d" / f"rlinf-npu-{suite}.sources", source)
-    _write(etc / "preferences.d" / f"rlinf-npu-{packages[0].replace('.', '-')}", pin)
+    _write(ETC / "sources.list.d" / f"rlinf-npu-{suite}.sources", source)
+    _write(ETC / "preferences.d" / f"rlinf-npu-{packages[0].replace('.', '-')}", pin)
 
 
 def install(packages: Sequence[str], say: Say, *, start_services: bool = True) -> None:
@@ -113,17 +115,17 @@ def explain(done: Finished) -> Problem:
 
 
 @contextlib.contextmanager
-def services_stay_down(policy: Path = Path("/usr/sbin/policy-rc.d")) -> Iterator[None]:
+def services_stay_down() -> Iterator[None]:
     """Keep dpkg from starting what it installs, unless a policy of the machine's own decides that already."""
-    if policy.exists():
+    if POLICY.exists():
         yield
         return
-    policy.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")
-    policy.chmod(0o755)
+    POLICY.write_text("#!/bin/sh\nexit 101\n", encoding="utf-8")
+    POLICY.chmod(0o755)
     try:
         yield
     finally:
-        policy.unlink(missing_ok=True)
+        POLICY.unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:

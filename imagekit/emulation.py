@@ -55,10 +55,10 @@ def ensure_emulation(platform: Platform, say: Say, *, engine: Engine | None = No
     _set_up(platform, system, say)
 
 
-def is_registered(machine: str, binfmt: Path = BINFMT) -> bool:
+def is_registered(machine: str) -> bool:
     """True when the kernel knows an enabled interpreter for `machine` that containers can use (flag F)."""
     magic = ELF[machine][0].replace(r"\x", "").replace("ELF", "454c46")
-    for entry in binfmt.iterdir() if binfmt.is_dir() else ():
+    for entry in BINFMT.iterdir() if BINFMT.is_dir() else ():
         if entry.name in ("register", "status"):
             continue
         lines = entry.read_text(encoding="utf-8").splitlines()
@@ -100,7 +100,7 @@ def _install_qemu(system: apt.System, say: Say) -> None:
     apt.install(["qemu-user-static" if system.id == "ubuntu" else "qemu-user"], say)
 
 
-def register(machine: str, interpreter: str, binfmt: Path = BINFMT) -> None:
+def register(machine: str, interpreter: str) -> None:
     """Tell the kernel that `interpreter` runs programs of `machine`.
 
     Raises:
@@ -108,13 +108,13 @@ def register(machine: str, interpreter: str, binfmt: Path = BINFMT) -> None:
     """
     magic, mask = ELF[machine]
     try:
-        if not (binfmt / "register").exists():
-            mounted = run(("mount", "-t", "binfmt_misc", "binfmt_misc", str(binfmt)), seconds=10)
+        if not (BINFMT / "register").exists():
+            mounted = run(("mount", "-t", "binfmt_misc", "binfmt_misc", str(BINFMT)), seconds=10)
             if not mounted.ok:
                 raise OSError(mounted.last_line)
-        old = binfmt / f"qemu-{machine}"
+        old = BINFMT / f"qemu-{machine}"
         if old.exists():  # without flag F, see above: replaced until the next boot
             old.write_text("-1", encoding="ascii")
-        (binfmt / "register").write_text(f":qemu-{machine}:M::{magic}:{mask}:{interpreter}:{FLAGS}", encoding="ascii")
+        (BINFMT / "register").write_text(f":qemu-{machine}:M::{magic}:{mask}:{interpreter}:{FLAGS}", encoding="ascii")
     except OSError as error:
         raise Problem(f"the kernel takes no interpreter for {machine}: {error}", "is binfmt_misc available?") from None

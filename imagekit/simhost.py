@@ -20,8 +20,7 @@ from imagekit.manifest import Devices, Manifest
 from imagekit.process import Say
 
 STATE = Path("/var/lib/rlinf-npu/simhost.json")
-MARK = "SIMULATED"  # file in the driver folder: this is not Ascend's driver
-MARK_TEXT = "Simulated Ascend driver, put here by `make sim-host`; `make sim-host-clean` removes it.\n"
+MARK = "simulated.info"  # the sim-driver build puts it into the driver folder: this is not Ascend's driver
 NULL = os.makedev(1, 3)  # /dev/null: a node that behaves like a card's for everything but I/O
 
 
@@ -97,7 +96,12 @@ class SimHost:
             if found:
                 parts[mount.path] = found
             elif mount.required:
-                raise Problem(f"{build} has no {names[-1]}: not a build of the simulated driver", "build it first")
+                raise Problem(
+                    f"{build} has no {names[-1]}: not a build of the simulated driver",
+                    "build it with make image BASE=sim",
+                )
+        if not (parts[self.devices.driver] / MARK).is_file():
+            raise Problem(f"{build} is not marked as a simulated driver", "build it with make image BASE=sim")
         return parts
 
     def _node_paths(self, cards: int) -> list[str]:
@@ -141,16 +145,17 @@ class SimHost:
         self._make_parents(final.parent)
         fresh = final.with_name(f".{final.name}.new")
         _delete(fresh)
-        if source.is_dir():
-            shutil.copytree(source, fresh, symlinks=True)
-            if target == self.devices.driver:
-                (fresh / MARK).write_text(MARK_TEXT, encoding="utf-8")
-            self._record(target, "tree")
-            _delete(final)
-        else:
-            shutil.copy2(source, fresh)
-            self._record(target, f"file:{_sha256(fresh)}")
-        fresh.rename(final)
+        try:
+            if source.is_dir():
+                shutil.copytree(source, fresh, symlinks=True)
+                self._record(target, "tree")
+                _delete(final)
+            else:
+                shutil.copy2(source, fresh)
+                self._record(target, f"file:{_sha256(fresh)}")
+            fresh.rename(final)
+        finally:
+            _delete(fresh)
 
     def _make_parents(self, folder: Path) -> None:
         for parent in reversed([folder, *folder.parents]):
