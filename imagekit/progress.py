@@ -19,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 # "[rlinf-npu packages 2/3] RUN ..." -> rlinf-npu; "[rlinf-npu internal] load ..." is bookkeeping
-STEP = re.compile(r"^\[(?P<target>[a-z0-9-]+) (?P<stage>(?!internal)[^\]]*)\] (?P<command>.*)$", re.DOTALL)
+STEP = re.compile(r"^\[(?P<target>[a-z0-9-]+) (?P<stage>(?!internal|context)[^\]]*)\] (?P<command>.*)$", re.DOTALL)
 HEARTBEAT = 30.0
 
 
