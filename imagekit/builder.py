@@ -1,6 +1,7 @@
 """Run a plan with `docker buildx bake` and say what came of it.
 
-The docker SDK cannot drive BuildKit (docker/docker-py#2230): no secrets, no cache mounts, no named contexts. It does the rest.
+The docker SDK cannot drive BuildKit (docker/docker-py#2230): no secrets, no cache mounts, no named contexts. It does
+the rest.
 """
 
 import contextlib
@@ -55,7 +56,9 @@ def check_disk(folder: Path, need_gib: float) -> None:
         )
 
 
-def run_bake(engine: Engine, plan: dict[str, Any], targets: list[str], console: Console) -> tuple[Build, dict[str, Any]]:
+def run_bake(
+    engine: Engine, plan: dict[str, Any], targets: list[str], console: Console
+) -> tuple[Build, dict[str, Any]]:
     """Build `targets` of a bake file; return what was seen and buildx's metadata by target.
 
     Raises:
@@ -68,7 +71,12 @@ def run_bake(engine: Engine, plan: dict[str, Any], targets: list[str], console: 
         command = [*engine.docker, "buildx", "bake", f"--file={bake_file}", f"--metadata-file={metadata}"]
         command += ["--progress=rawjson", *targets]
         process = subprocess.Popen(
-            command, env=os.environ | engine.env, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True
+            command,
+            env=os.environ | engine.env,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
         if process.stderr is None:
             raise AssertionError("a pipe was asked for")
@@ -124,10 +132,14 @@ def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tupl
 
 def show(rows: list[Built], console: Console, seconds: float) -> None:
     """Print the closing table."""
-    table = Table("image", "tags", "digest", "size", "seconds", "", title=f"built in {seconds:.0f} s", title_justify="left")
+    table = Table(
+        "image", "tags", "digest", "size", "seconds", "", title=f"built in {seconds:.0f} s", title_justify="left"
+    )
     for row in rows:
         how = "cached" if row.cached else "built"
-        table.add_row(row.name, "\n".join(row.tags), row.digest[:19], f"{row.size / 1e6:,.0f} MB", f"{row.seconds:.1f}", how)
+        table.add_row(
+            row.name, "\n".join(row.tags), row.digest[:19], f"{row.size / 1e6:,.0f} MB", f"{row.seconds:.1f}", how
+        )
     console.print(table)
 
 

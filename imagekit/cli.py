@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,13 +14,14 @@ from rich.table import Table
 from imagekit import engine as engines
 from imagekit import locks, lookup, simhost
 from imagekit.base import resolve_base
-from imagekit.builder import build_images, check_disk, show
+from imagekit.builder import Built, build_images, check_disk, show
 from imagekit.emulation import ensure_emulation
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.network import NetworkSettings
-from imagekit.planner import SIM_DRIVER, bake, describe, sim_driver_folder, write_facts
+from imagekit.planner import SIM_DRIVER, bake, describe, write_facts
 from imagekit.rlinf_source import resolve_source
+from imagekit.tags import Flavour
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 out = Console(width=None if sys.stdout.isatty() else 200)
@@ -28,12 +29,23 @@ err = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 
 BUILD = ROOT / "build"
 Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]
-PlatformOption = Annotated[str, typer.Option("--platform", envvar="PLATFORM", help="linux/arm64 | linux/amd64; this machine's if empty.")]
+PlatformOption = Annotated[
+    str, typer.Option("--platform", envvar="PLATFORM", help="linux/arm64 | linux/amd64; this machine's if empty.")
+]
 BaseOption = Annotated[str, typer.Option("--base", envvar="BASE", help="auto | cann | sim")]
-SourceOption = Annotated[str, typer.Option("--source", envvar="SOURCE", help="RLinf from: auto | git | pypi | a directory")]
-MirrorOption = Annotated[str, typer.Option("--mirror", envvar="MIRROR", help="A [mirrors.*] of images.toml, for example cn.")]
+SourceOption = Annotated[
+    str, typer.Option("--source", envvar="SOURCE", help="RLinf from: auto | git | pypi | a directory")
+]
+MirrorOption = Annotated[
+    str, typer.Option("--mirror", envvar="MIRROR", help="A [mirrors.*] of images.toml, for example cn.")
+]
 UseMirrors = Annotated[str, typer.Option("--use-mirrors", envvar="USE_MIRRORS", hidden=True)]
-NoFixes = Annotated[bool, typer.Option("--no-fixes", envvar="NO_FIXES", help="RLinf as upstream has it, to show the faults. Never published.")]
+NoFixes = Annotated[
+    bool,
+    typer.Option(
+        "--no-fixes", envvar="NO_FIXES", help="RLinf as upstream has it, to show the faults. Never published."
+    ),
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step again.")]
 
 
@@ -43,7 +55,14 @@ def say(text: str) -> None:
 
 
 def _wanted(
-    manifest: Manifest, platform: str, base: str, source: str, mirror: str, use_mirrors: str, fixes: bool, no_cache: bool
+    manifest: Manifest,
+    platform: str,
+    base: str,
+    source: str,
+    mirror: str,
+    use_mirrors: str,
+    fixes: bool,
+    no_cache: bool,
 ) -> lookup.Wanted:
     base = base or manifest.defaults.base
     if base not in ("auto", "cann", "sim"):
@@ -79,7 +98,13 @@ def plan(
     BUILD.mkdir(exist_ok=True)
     target = BUILD / "bake.json"
     target.write_text(json.dumps(bake(manifest, chosen, request), indent=1) + "\n", encoding="utf-8")
-    table = Table("image", "stands on", "tag", title=f"plan for {wanted.platform.name}, base {request.flavour.base}", title_justify="left")
+    table = Table(
+        "image",
+        "stands on",
+        "tag",
+        title=f"plan for {wanted.platform.name}, base {request.flavour.base}",
+        title_justify="left",
+    )
     for row in describe(manifest, chosen, request):
         table.add_row(*row)
     out.print(table)
@@ -123,7 +148,7 @@ def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:
     return manifest.defaults.disk_gib / 5 if have else manifest.defaults.disk_gib
 
 
-def _remember(flavour: lookup.Flavour, rows: list, timeline: list) -> None:  # type: ignore[type-arg]
+def _remember(flavour: Flavour, rows: list[Built], timeline: list[dict[str, Any]]) -> None:
     """Write what was built: tests, compose and publishing take their tags from here."""
     BUILD.mkdir(exist_ok=True)
     record = {
@@ -141,7 +166,10 @@ def _remember(flavour: lookup.Flavour, rows: list, timeline: list) -> None:  # t
 def engine() -> None:
     """Make sure that a Docker engine with buildx and compose answers."""
     found = engines.ensure_engine(load_manifest(), say)
-    say(f"engine {found.version}, buildx {found.buildx}, compose {found.compose}" + (", started by us" if found.ours else ""))
+    say(
+        f"engine {found.version}, buildx {found.buildx}, compose {found.compose}"
+        + (", started by us" if found.ours else "")
+    )
 
 
 @app.command()
@@ -169,7 +197,9 @@ def sim_host_clean() -> None:
 
 @app.command()
 def lock(
-    upgrade: Annotated[bool, typer.Option(help="Take the newest versions instead of keeping the present ones.")] = False,
+    upgrade: Annotated[
+        bool, typer.Option(help="Take the newest versions instead of keeping the present ones.")
+    ] = False,
     mirror: MirrorOption = "",
 ) -> None:
     """Resolve the Python sets again and write the locks."""
@@ -201,6 +231,3 @@ def main() -> None:
     except KeyboardInterrupt:
         err.print("interrupted; nothing was tagged, the next run goes on from the finished steps")
         sys.exit(130)
-
-
-__all__ = ["app", "main", "sim_driver_folder"]

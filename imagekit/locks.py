@@ -108,7 +108,14 @@ def make_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, up
         if path.is_file() and not upgrade:
             output.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
         _uv(
-            ["pip", "compile", "--quiet", "--system-certs", str(scratch / "requirements.in"), *uv_options(manifest, platform)]
+            [
+                "pip",
+                "compile",
+                "--quiet",
+                "--system-certs",
+                str(scratch / "requirements.in"),
+                *uv_options(manifest, platform),
+            ]
             + [f"--override={scratch / 'overrides.txt'}", f"--output-file={output}"],
             env,
         )
@@ -123,7 +130,16 @@ def make_host_lock(env: dict[str, str], *, upgrade: bool) -> Path:
         if HOST_LOCK.is_file() and not upgrade:
             output.write_text(HOST_LOCK.read_text(encoding="utf-8"), encoding="utf-8")
         _uv(
-            ["pip", "compile", "--quiet", "--system-certs", "--universal", "--generate-hashes", "--no-annotate", "--no-header"]
+            [
+                "pip",
+                "compile",
+                "--quiet",
+                "--system-certs",
+                "--universal",
+                "--generate-hashes",
+                "--no-annotate",
+                "--no-header",
+            ]
             + ["--python-version=3.11", "--group=pyproject.toml:dev", "pyproject.toml", "runtime/pyproject.toml"]
             + [f"--output-file={output}"],
             env,

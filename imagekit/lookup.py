@@ -4,9 +4,10 @@ import os
 import platform as host_platform
 import re
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from imagekit.base import ResolvedBase
 from imagekit.errors import Problem
@@ -89,7 +90,9 @@ def source_url(manifest: Manifest) -> str:
     return f"https://{match[1]}/{match[2]}" if match else manifest.project.url
 
 
-def make_request(manifest: Manifest, wanted: Wanted, base: ResolvedBase, source: RlinfSource, secrets: Mapping[str, Path]) -> Request:
+def make_request(
+    manifest: Manifest, wanted: Wanted, base: ResolvedBase, source: RlinfSource, secrets: Mapping[str, Path]
+) -> Request:
     """Put the answers together."""
     rlinf = source.version if source.kind == "pypi" else f"{source.version}-{source.kind[0]}{source.revision[:7]}"
     flavour = Flavour(base.kind, base.os, rlinf, our_revision(), wanted.platform, wanted.native, wanted.fixes)
@@ -110,7 +113,7 @@ def make_request(manifest: Manifest, wanted: Wanted, base: ResolvedBase, source:
 
 def offline_request(manifest: Manifest, wanted: Wanted) -> Request:
     """Return a request with nothing looked up, for `plan` and tests: no engine, no network."""
-    kind = "cann" if wanted.base == "cann" else "sim"
+    kind: Literal["cann", "sim"] = "cann" if wanted.base == "cann" else "sim"
     spec = manifest.base.cann if kind == "cann" else manifest.base.sim
     if kind == "cann":
         name = f"{manifest.base.cann.repositories[0]}:{manifest.fill(manifest.base.cann.tag).replace('{os}', spec.os)}"
@@ -121,6 +124,3 @@ def offline_request(manifest: Manifest, wanted: Wanted) -> Request:
     revision = manifest.rlinf.revision if from_git else manifest.versions.rlinf
     source = RlinfSource("git" if from_git else "pypi", CACHE / "rlinf" / revision, manifest.versions.rlinf, revision)
     return make_request(manifest, wanted, ResolvedBase(kind, spec.os, name, "", contexts), source, {})
-
-
-Say = Callable[[str], None]

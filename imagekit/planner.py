@@ -133,7 +133,9 @@ def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, s
     }
     contexts = {"common": str(IMAGES / "common")} | own.get(image.name, {})
     if image.parent == "cann":
-        return contexts | ({"cann": "target:cann-sim"} if request.flavour.base == "sim" else dict(request.base_contexts))
+        return contexts | (
+            {"cann": "target:cann-sim"} if request.flavour.base == "sim" else dict(request.base_contexts)
+        )
     if image.parent:
         return contexts | {image.parent: f"target:{image.parent}"}
     return contexts | dict(request.base_contexts)
@@ -157,11 +159,18 @@ def _target(manifest: Manifest, image: Image, request: Request) -> dict[str, Any
 
 def bake(manifest: Manifest, names: list[str], request: Request) -> dict[str, Any]:
     """Return the bake file (https://docs.docker.com/build/bake/reference/) for `names` and all they stand on."""
-    chain = {i.name: i for name in names for i in manifest.chain(name, "sim" if request.flavour.base == "sim" else "cann")}
+    chain = {
+        i.name: i for name in names for i in manifest.chain(name, "sim" if request.flavour.base == "sim" else "cann")
+    }
     targets = {name: _target(manifest, image, request) for name, image in chain.items()}
     groups = {"default": {"targets": list(chain)}}
     if "cann-sim" in targets:
-        driver = {"target": SIM_DRIVER, "output": [f"type=local,dest={sim_driver_folder(request)}"], "tags": [], "labels": {}}
+        driver = {
+            "target": SIM_DRIVER,
+            "output": [f"type=local,dest={sim_driver_folder(request)}"],
+            "tags": [],
+            "labels": {},
+        }
         targets[SIM_DRIVER] = targets["cann-sim"] | driver
         groups["default"]["targets"].append(SIM_DRIVER)
     return {"group": groups, "target": targets}
@@ -181,7 +190,13 @@ def describe(manifest: Manifest, names: list[str], request: Request) -> list[tup
             rows.append((name, "cann-sim", "a folder, mounted like a host's driver"))
             continue
         parent = manifest.get_image(name).parent
-        below = request.base_name if parent is None else "cann-sim" if parent == "cann" and "cann-sim" in plan["target"] else parent
+        below = (
+            request.base_name
+            if parent is None
+            else "cann-sim"
+            if parent == "cann" and "cann-sim" in plan["target"]
+            else parent
+        )
         rows.append((name, below if below != "cann" else request.base_name, plan["target"][name]["tags"][0]))
     return rows
 

@@ -1,7 +1,7 @@
 """Follow a build through `--progress=rawjson`: a bar on a terminal, plain lines elsewhere, a timeline for the bench.
 
-Format: https://github.com/docker/buildx/pull/2262, one BuildKit SolveStatus document per event on standard error; buildx
-0.13 indents them over many lines, later releases write one a line. Text that is no JSON is buildx's own last word.
+Format: https://github.com/docker/buildx/pull/2262, one BuildKit SolveStatus document per event on standard error;
+buildx 0.13 indents them over many lines, later releases write one a line. Text that is no JSON is buildx's last word.
 """
 
 import base64
@@ -146,7 +146,12 @@ class Build:
         """Return the steps with start and duration in seconds, longest first."""
         begin = min((v.started for v in self.vertexes.values() if v.started), default=0.0)
         rows = [
-            {"step": v.title, "start": round((v.started or 0) - begin, 2), "seconds": round(v.seconds, 2), "cached": v.cached}
+            {
+                "step": v.title,
+                "start": round((v.started or 0) - begin, 2),
+                "seconds": round(v.seconds, 2),
+                "cached": v.cached,
+            }
             for v in self.vertexes.values()
             if v.completed and v.name
         ]
@@ -171,7 +176,12 @@ def follow(lines: Iterable[str], console: Console, label: str) -> Build:
 
 def _follow_bar(lines: Iterable[str], console: Console, label: str) -> Build:
     build = Build()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} steps"),
+        TimeElapsedColumn(),
+    )
     progress = Progress(*columns, console=console)
     task = progress.add_task(label, total=None)
     view = Table.grid()
@@ -194,7 +204,9 @@ def _follow_lines(lines: Iterable[str], console: Console) -> Build:
         for vertex in build.feed(document):
             if vertex.target and not vertex.cached:
                 done = sum(1 for v in build.steps if v.completed)
-                console.print(f"[{done}/{len(build.steps)}] {vertex.seconds:6.1f}s {vertex.title}", markup=False, soft_wrap=True)
+                console.print(
+                    f"[{done}/{len(build.steps)}] {vertex.seconds:6.1f}s {vertex.title}", markup=False, soft_wrap=True
+                )
                 last = time.monotonic()
         if time.monotonic() - last > HEARTBEAT:
             console.print(f"  ... {_activity(build)}", markup=False, soft_wrap=True)

@@ -1,0 +1,122 @@
+"""The plan is a pure function of the manifest and the request."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from imagekit import lookup
+from imagekit.manifest import Manifest, load_manifest
+from imagekit.planner import Request, bake, describe, facts, labels, write_facts
+from imagekit.tags import Flavour, tags
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    return load_manifest()
+
+
+def request_for(manifest: Manifest, base: str = "sim", **changes: object) -> Request:
+    platform, native = lookup.pick_platform(manifest, "linux/arm64")
+    wanted = lookup.Wanted(platform, native, base, "git", None)
+    request = lookup.offline_request(manifest, wanted)
+    flavour = Flavour(base, request.flavour.os, "0.3.0-ga4b6abe", "0123456789ab", platform, native=True)
+    return replace(request, flavour=flavour, created=1_700_000_000, **changes)
+
+
+def test_the_simulated_base_replaces_only_the_vendors_image(manifest: Manifest) -> None:
+    sim, cann = (bake(manifest, ["rlinf-npu"], request_for(manifest, base))["target"] for base in ("sim", "cann"))
+    assert set(sim) - set(cann) == {"cann-sim", "sim-driver"}
+    for name in ("cann-base", "rlinf-npu"):
+        assert sim[name]["context"] == cann[name]["context"]
+        assert sim[name]["args"] == cann[name]["args"]
+    assert sim["cann-base"]["contexts"]["cann"] == "target:cann-sim"
+    assert cann["cann-base"]["contexts"]["cann"].startswith(
+        "docker-image://swr.cn-south-1.myhuaweicloud.com/ascendhub/cann:"
+    )
+    assert sim["rlinf-npu"]["contexts"]["cann-base"] == "target:cann-base"
+
+
+def test_tags_follow_the_vendors_grammar(manifest: Manifest) -> None:
+    flavour = request_for(manifest).flavour
+    stem = "8.3.rc1-910b-debian12-py3.11"
+    assert tags(manifest, "cann-sim", flavour) == [f"cann-sim:{stem}-sim", f"cann-sim:{stem}-0123456789ab-sim"]
+    assert tags(manifest, "rlinf-npu", flavour)[0] == f"rlinf-npu:0.3.0-ga4b6abe-cann{stem}-sim"
+    real = replace(flavour, base="cann", os="ubuntu22.04")
+    assert tags(manifest, "rlinf-npu", real)[0] == "rlinf-npu:0.3.0-ga4b6abe-cann8.3.rc1-910b-ubuntu22.04-py3.11"
+
+
+def test_a_foreign_platform_and_an_unfixed_tree_show_in_every_tag(manifest: Manifest) -> None:
+    flavour = replace(request_for(manifest).flavour, native=False, fixes=False)
+    assert all("-arm64" in tag and tag.endswith("-unfixed-sim") for tag in tags(manifest, "rlinf-npu", flavour))
+
+
+def test_labels_say_what_is_inside(manifest: Manifest) -> None:
+    request = request_for(manifest, base_digest="sha256:" + "0" * 64)
+    found = labels(manifest, manifest.get_image("rlinf-npu"), request)
+    oci = "org.opencontainers.image."
+    for name in (
+        "title",
+        "description",
+        "version",
+        "revision",
+        "source",
+        "licenses",
+        "created",
+        "base.name",
+        "base.digest",
+    ):
+        assert found[oci + name], name
+    assert found[oci + "created"] == "2023-11-14T22:13:20Z"
+    ours = manifest.project.label_prefix + "."
+    assert found[ours + "base"] == "sim"
+    assert found[ours + "simulated"] == "true"
+    assert found[ours + "torch-npu"] == manifest.versions.torch_npu
+    assert found[ours + "rlinf.revision"] == manifest.rlinf.revision
+
+
+def test_secrets_are_files_and_never_arguments(manifest: Manifest) -> None:
+    request = request_for(manifest, secrets={"ca": Path("/run/x/ca"), "net": Path("/run/x/net")})
+    plan = bake(manifest, ["rlinf-npu"], request)
+    for target in plan["target"].values():
+        assert target["secret"] == ["id=ca,src=/run/x/ca", "id=net,src=/run/x/net"]
+        assert not [a for a in target["args"] if "proxy" in a.lower() or "mirror" in a.lower() or "index" in a.lower()]
+
+
+def test_facts_hold_no_mirror_and_no_registry(manifest: Manifest, tmp_path: Path) -> None:
+    text = json.dumps(facts(manifest, request_for(manifest)))
+    for mirror in manifest.mirrors.values():
+        assert mirror.apt not in text
+        assert mirror.pypi not in text
+    path = write_facts(manifest, request_for(manifest), tmp_path) / "facts.json"
+    before = path.stat().st_mtime_ns
+    write_facts(manifest, request_for(manifest), tmp_path)
+    assert path.stat().st_mtime_ns == before, "an unchanged file must keep its time"
+
+
+def test_the_plan_is_the_same_every_time(manifest: Manifest) -> None:
+    request = request_for(manifest)
+    assert json.dumps(bake(manifest, ["rlinf-npu"], request)) == json.dumps(bake(manifest, ["rlinf-npu"], request))
+
+
+def test_the_table_shows_what_stands_on_what(manifest: Manifest) -> None:
+    rows = {name: below for name, below, _ in describe(manifest, ["rlinf-npu"], request_for(manifest))}
+    assert rows == {
+        "cann-sim": "debian:bookworm",
+        "cann-base": "cann-sim",
+        "rlinf-npu": "cann-base",
+        "sim-driver": "cann-sim",
+    }
+    real = {name: below for name, below, _ in describe(manifest, ["rlinf-npu"], request_for(manifest, "cann"))}
+    assert real["cann-base"].startswith("swr.cn-south-1.myhuaweicloud.com/")
+
+
+def test_every_version_stands_in_the_manifest_once() -> None:
+    """A version written in a Dockerfile would be a second truth."""
+    manifest = load_manifest()
+    root = Path(__file__).resolve().parents[3]
+    versions = {v for k, v in manifest.versions.model_dump().items() if k not in ("chip", "soc", "rlinf")}
+    for dockerfile in root.glob("images/*/Dockerfile"):
+        lines = [line for line in dockerfile.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        assert not [line for line in lines for version in versions if version in line], dockerfile
