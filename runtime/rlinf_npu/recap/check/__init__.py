@@ -1,0 +1,1 @@
+"""`recap check`."""

@@ -1,0 +1,101 @@
+"""A step's process tree: start it, find all of it, end all of it - Ray's daemons included, other people's Ray never."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from rlinf_npu.recap.environment import RUN_MARK
+
+KILL_SECONDS = 5.0
+
+
+def start(command: list[str], env: dict[str, str], cwd: Path, log: Path) -> "subprocess.Popen[bytes]":
+    """Start a command in a session of its own, its output appended to the log."""
+    with log.open("ab") as out:
+        out.write(f"\n$ {' '.join(command)}\n".encode())
+        out.flush()
+        return subprocess.Popen(
+            command,
+            env=env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C must reach us, not the workers: we decide what they do
+        )
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Return the run's processes: those with its mark in their environment, wherever they hang, and all below them.
+
+    Below them, because a few of Ray's helpers overwrite their environment with a title.
+    """
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(RUN_MARK) == mark:
+                for member in (process, *process.children(recursive=True)):
+                    found[member.pid] = member
+        except (psutil.Error, OSError):
+            continue  # gone, or not ours to read
+    return list(found.values())
+
+
+def end_all(mark: str, seconds: float = KILL_SECONDS) -> int:
+    """End the run's processes: SIGTERM, then SIGKILL. Return how many there were."""
+    found = marked_processes(mark)
+    _signal(found, signal.SIGTERM)
+    psutil.wait_procs(found, timeout=seconds)
+    survivors = [process for process in found if process.is_running()] + marked_processes(mark)
+    _signal(survivors, signal.SIGKILL)
+    psutil.wait_procs(survivors, timeout=seconds)
+    return len(found)
+
+
+def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            process.send_signal(number)
+        except psutil.Error:
+            continue
+
+
+def memory_mb(mark: str) -> int:
+    """Return the proportional memory (PSS) of the run's processes in MB."""
+    total = 0
+    for process in marked_processes(mark):
+        try:
+            total += process.memory_full_info().pss
+        except (psutil.Error, OSError):
+            continue
+    return total >> 20
+
+
+def dump_stacks(mark: str, target: Path, limit: int = 32) -> Path | None:
+    """Write the Python stacks of the run's processes by py-spy; None where py-spy is not installed."""
+    import shutil
+    import sys
+
+    spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    if spy is None:
+        return None
+    with target.open("ab") as out:
+        for process in marked_processes(mark)[:limit]:
+            out.write(f"\n=== {process.pid} {_title(process)}\n".encode())
+            out.flush()
+            try:
+                subprocess.run([spy, "dump", "--pid", str(process.pid)], stdout=out, stderr=out, timeout=10)
+            except subprocess.TimeoutExpired:
+                out.write(b"py-spy took more than 10 s\n")
+    return target
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:200]
+    except psutil.Error:
+        return "(gone)"
