@@ -1,0 +1,72 @@
+"""What must not lie about in an image, and how big it may be."""
+
+import pytest
+
+from tests.images.support.container import Container
+from tests.images.support.subjects import Subject, manifest
+
+# Debian's and Ubuntu's own: account tools, mount, and the PAM and terminal helpers.
+SET_ID = {
+    "/usr/bin/chage",
+    "/usr/bin/chfn",
+    "/usr/bin/chsh",
+    "/usr/bin/expiry",
+    "/usr/bin/gpasswd",
+    "/usr/bin/mount",
+    "/usr/bin/newgrp",
+    "/usr/bin/passwd",
+    "/usr/bin/su",
+    "/usr/bin/umount",
+    "/usr/bin/wall",
+    "/usr/sbin/pam_extrausers_chkpwd",
+    "/usr/sbin/unix_chkpwd",
+}
+EMPTY = [
+    "/tmp",
+    "/var/tmp",
+    "/var/lib/apt/lists",
+    "/var/cache/apt",
+    "/run/secrets",
+    "/root/.cache",
+    "/root/.config",
+    "/root/.ssh",
+]
+
+
+def test_no_set_id_surprises(idle: Container) -> None:
+    found = set(idle.sh("find / -xdev -perm /6000 -type f").out.split())
+    assert found - SET_ID == set()
+
+
+@pytest.mark.parametrize("folder", EMPTY)
+def test_left_overs(idle: Container, folder: str) -> None:
+    assert idle.sh(f"[ ! -e {folder} ] || find {folder} -type f -size +0").out == ""
+
+
+def test_no_logs(idle: Container) -> None:
+    """Log files of a build have its times in them: two builds of one tree would differ."""
+    assert idle.sh("find /var/log -type f -size +0").out == ""
+
+
+def test_no_package_manager_state_of_the_build(idle: Container) -> None:
+    folders = (
+        "/etc/apt/apt.conf.d /etc/apt/auth.conf.d /etc/apt/sources.list.d /etc/pip.conf /etc/uv /root/.pip /root/.netrc"
+    )
+    text = idle.sh(f"grep -rsiE 'proxy|CAInfo|index-url|password' {folders}").out
+    assert text == ""
+
+
+def test_world_writable_only_where_it_belongs(idle: Container) -> None:
+    found = idle.sh("find / -xdev -perm -0002 ! -type l ! -path '/proc/*' ! -path '/dev/*'").out.split()
+    assert set(found) - {"/tmp", "/var/tmp", "/run/lock"} == set()
+
+
+def test_nothing_without_an_owner(idle: Container) -> None:
+    assert idle.sh("find / -xdev '(' -nouser -o -nogroup ')'").out == ""
+
+
+def test_within_its_size_budget(subject: Subject) -> None:
+    if not subject.size:
+        pytest.skip("image given by IMAGE: its unpacked size is not recorded")
+    budget = manifest().get_image(subject.name).budget_mib
+    assert subject.size / 2**20 <= budget, f"{subject.size / 2**20:.0f} MiB, the budget is {budget} MiB"

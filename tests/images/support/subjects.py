@@ -1,0 +1,179 @@
+"""Which images are under test, and which tests each of them has to pass."""
+
+import functools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import ImageNotFound
+
+from imagekit import lookup
+from imagekit.engine import Engine, find_engine
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.tags import SIM, UNFIXED
+from tests.images.support.container import Container
+
+TESTS = Path(__file__).resolve().parent.parent
+
+
+class Missing(Exception):
+    """No engine, or an image is not built: a failure in `make test`, a skip where the suite is only being looked at."""
+
+
+@functools.cache
+def manifest() -> Manifest:
+    """images.toml."""
+    return load_manifest()
+
+
+@functools.cache
+def engine() -> Engine:
+    """The engine that answers.
+
+    Raises:
+        Missing: none does.
+    """
+    found = find_engine()
+    if found is None:
+        raise Missing("no Docker engine answers: make engine")
+    return found
+
+
+@functools.cache
+def client() -> DockerClient:
+    """The SDK, connected to that engine."""
+    return engine().client()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One image under test.
+
+    Attributes:
+        name: of images.toml.
+        id: what containers are started from: an image id, so that a tag that moves meanwhile changes nothing.
+        tags: as the build record says; empty for an image given by IMAGE.
+        size: unpacked bytes, as the build record says; 0 for an image given by IMAGE.
+    """
+
+    name: str
+    id: str
+    tags: tuple[str, ...] = ()
+    digest: str = ""
+    size: int = 0
+
+    @functools.cached_property
+    def attrs(self) -> dict[str, Any]:
+        """What `docker image inspect` says."""
+        return client().images.get(self.id).attrs
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The image's configuration: Env, Entrypoint, Labels, ..."""
+        return self.attrs["Config"]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The image's ENV."""
+        return dict(entry.split("=", 1) for entry in self.config["Env"])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The image's labels."""
+        return self.config.get("Labels") or {}
+
+    def label(self, name: str) -> str:
+        """One of our own labels; empty when the image does not have it."""
+        return self.labels.get(f"{manifest().project.label_prefix}.{name}", "")
+
+    @property
+    def simulated(self) -> bool:
+        """True on the simulated base."""
+        return self.label("simulated") == "true"
+
+    def run(self, command: list[str] | None = None, **options: Any) -> Container:
+        """Start a container; see `Container.start`. Without a command: one that waits to be asked."""
+        return Container.start(engine(), client(), self.id, command or ["sleep", "infinity"], **options)
+
+
+def record(fixes: bool = True) -> dict[str, Any] | None:
+    """What `make image` wrote about its newest build for the platform under test; None when there was none.
+
+    BASE chooses between a simulated and a real one where both were built.
+    """
+    arch = lookup.pick_platform(manifest(), os.environ.get("PLATFORM", ""))[0].arch
+    suffixes = {"sim": [SIM], "cann": [""]}.get(os.environ.get("BASE", ""), [SIM, ""])
+    files = [ROOT / "build" / f"built-{arch}{'' if fixes else UNFIXED}{suffix}.json" for suffix in suffixes]
+    present = sorted((file for file in files if file.is_file()), key=lambda file: file.stat().st_mtime)
+    return json.loads(present[-1].read_text(encoding="utf-8")) if present else None
+
+
+def given() -> dict[str, str]:
+    """Images named by IMAGE=[NAME=]REFERENCE[,...], as a gate does; the name is read from the image's title otherwise."""
+    found: dict[str, str] = {}
+    for part in filter(None, os.environ.get("IMAGE", "").split(",")):
+        name, _, reference = part.rpartition("=")
+        found[name or _name_of(reference)] = reference
+    return found
+
+
+def _name_of(reference: str) -> str:
+    try:
+        title = (client().images.get(reference).labels or {}).get("org.opencontainers.image.title")
+    except ImageNotFound:
+        raise Missing(f"{reference} is not on this machine") from None
+    for image in manifest().image:
+        if image.title == title:
+            return image.name
+    raise Problem(f"{reference}: its title is {title!r}, no image of ours", "IMAGE=NAME=REFERENCE says which it is")
+
+
+@functools.cache
+def base() -> str:
+    """The kind of base under test, `sim` or `cann`."""
+    built = record()
+    if not given() and built:
+        return str(built["base"])
+    return os.environ.get("BASE") if os.environ.get("BASE") in ("sim", "cann") else "sim"  # type: ignore[return-value]
+
+
+def names() -> list[str]:
+    """Images under test, parent first."""
+    last = manifest().image[-1].name
+    return list(given()) or [image.name for image in manifest().chain(last, base())]  # type: ignore[arg-type]
+
+
+def inheritors(owner: str) -> list[str]:
+    """Images under test that must pass the tests of `owner`: itself and everything that stands on it."""
+    known = manifest().chain
+    return [name for name in names() if owner in [image.name for image in known(name, base())]]  # type: ignore[arg-type]
+
+
+@functools.cache
+def subject(name: str, fixes: bool = True) -> Subject:
+    """The image called `name`.
+
+    Raises:
+        Missing: not built.
+    """
+    if reference := given().get(name):
+        return Subject(name, _id_of(reference))
+    built = record(fixes)
+    how = "make image" if fixes else "make image NO_FIXES=1"
+    if built is None or name not in built["images"]:
+        raise Missing(f"{name} has not been built: {how}")
+    entry = built["images"][name]
+    # By digest: a tag may have moved since, and what the record describes is what is to be tested.
+    reference = entry["digest"] if engine().containerd_store else entry["tags"][0]
+    return Subject(name, _id_of(reference), tuple(entry["tags"]), entry["digest"], entry["size"])
+
+
+def _id_of(reference: str) -> str:
+    try:
+        return str(client().images.get(reference).id)
+    except ImageNotFound:
+        raise Missing(f"{reference} is not on this machine (removed since it was built?)") from None
