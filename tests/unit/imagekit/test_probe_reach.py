@@ -1,0 +1,116 @@
+"""Probes end in time, say why, and show no secret."""
+
+import http.server
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hostkit import AddProgram
+
+from imagekit.engine import Engine
+from imagekit.errors import Problem
+from imagekit.probe import Probe, ask, manifest_of, probe_git, probe_index, probe_registry, probe_seconds
+from imagekit.process import follow, run
+
+ENGINE = Engine(("docker",), {}, "unix:///x", "26.1", "0.13", "2.26", "x86_64", True)
+
+
+def test_all_are_asked_at_once_and_none_takes_longer_than_it_may() -> None:
+    begun = time.monotonic()
+    results = ask([Probe(f"p{i}", ("sleep", "30")) for i in range(4)], 0.3)
+    assert time.monotonic() - begun < 2
+    assert [r.ok for r in results] == [False] * 4
+    assert results[0].line == f"  probe p0: not in reach: no answer within 0.3 s ({results[0].seconds:.1f} s)"
+
+
+def test_helpers_of_a_killed_program_do_not_outlive_it(tmp_path: Path) -> None:
+    run(("sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait"), seconds=0.3)
+    pid = (tmp_path / "pid").read_text().strip()
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or " Z " in state.read_text()
+
+
+def test_a_missing_program_is_an_answer_too() -> None:
+    (result,) = ask([Probe("x", ("no-such-program",))], 1)
+    assert (result.ok, result.reason) == (False, "no-such-program: not found")
+
+
+def test_git_in_reach_and_not(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path / "repo"], check=True)
+    commit = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(commit, cwd=tmp_path / "repo", check=True)
+    there, absent = ask([probe_git(str(tmp_path / "repo"), {}), probe_git(str(tmp_path / "absent"), {})], 5)
+    assert there.ok
+    assert not absent.ok
+    assert "\n" not in absent.reason
+
+
+def test_gits_reason_is_the_cause_without_the_url(programs: AddProgram) -> None:
+    error = "fatal: unable to access 'https://github.com/x/': Could not resolve host: github.com"
+    programs("git", f'echo "{error}" >&2; exit 128')
+    (result,) = ask([probe_git("https://me:secret@github.com/x", {})], 5)
+    assert result.reason == "Could not resolve host: github.com"
+    assert "secret" not in result.line
+
+
+def test_a_registry_gives_digest_or_the_cause(programs: AddProgram) -> None:
+    programs(
+        "docker",
+        """
+case "$*" in
+"buildx imagetools inspect good --format {{json .Manifest}}") echo '{"digest": "sha256:abc"}' ;;
+*) echo 'ERROR: failed to do request: Head "https://r/v2": dial tcp: lookup r: no such host' >&2; exit 1 ;;
+esac""",
+    )
+    good, bad = ask([probe_registry(ENGINE, "good"), probe_registry(ENGINE, "bad")], 5)
+    assert (good.ok, manifest_of(good)["digest"]) == (True, "sha256:abc")
+    assert (bad.reason, manifest_of(bad)) == ("no such host", {})
+
+
+@pytest.fixture
+def index() -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/simple/rlinf/" else 403)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}/simple"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_index_in_reach_refusing_and_absent(index: str) -> None:
+    env = {"NO_PROXY": "*", "no_proxy": "*"}
+    urls = (f"http://u:secret@{index}/rlinf/", f"http://u:secret@{index}/other/", "http://u:secret@127.0.0.1:9/rlinf/")
+    results = ask([probe_index("the index", url, env, 5) for url in urls], 10)
+    assert [r.ok for r in results] == [True, False, False]
+    assert [r.reason for r in results] == ["", "HTTP 403", "ConnectionError"]
+    assert "secret" not in f"{[r.line for r in results]} {results}"
+
+
+def test_probe_seconds_can_be_overridden() -> None:
+    assert probe_seconds(5, {}) == 5
+    assert probe_seconds(5, {"PROBE_SECONDS": "12.5"}) == 12.5
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan", "inf"])
+def test_probe_seconds_must_be_seconds(text: str) -> None:
+    with pytest.raises(Problem, match=f"PROBE_SECONDS={text} is not a number of seconds") as caught:
+        probe_seconds(5, {"PROBE_SECONDS": text})
+    assert caught.value.exit_code == 2
+
+
+def test_progress_written_with_carriage_returns_is_seen_line_by_line() -> None:
+    lines: list[str] = []
+    done = follow(("printf", r"10%%\r20%%\rdone\n"), lambda line: lines.append(line.strip()))
+    assert (done.ok, lines) == (True, ["10%", "20%", "done"])
