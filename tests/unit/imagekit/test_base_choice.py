@@ -41,7 +41,8 @@ echo "$@" >> {self.log}
 key() {{ printf %s "$1" | tr / _; }}
 case "$*" in
 "image inspect --format {{{{json .}}}} "*) cat "{self.local}/$(key "$5")" 2>/dev/null || exit 1 ;;
-"buildx imagetools inspect "*) cat "{self.remote}/$(key "$4")" 2>/dev/null || {{ echo "ERROR: x: no such host" >&2; exit 1; }}
+"buildx imagetools inspect "*) cat "{self.remote}/$(key "$4")" 2>/dev/null ||
+    {{ echo "ERROR: x: no such host" >&2; exit 1; }}
     ;;
 "create --pull never --platform linux/"*) [ -e "{self.local}/$(key "$6").${{5#linux/}}" ] && echo c0ffee ;;
 "pull --platform "*) exit 0 ;;
