@@ -101,7 +101,9 @@ def count(environ: Mapping[str, str] | None = None, ask_torch: bool = False) -> 
     if by_torch is None and ask_torch:
         by_torch = torch_count()
     if by_torch or (by_torch is not None and all_nodes):  # torch_npu applies the variable itself
-        return Count(by_torch, "torch.npu", f"torch.npu sees none of the {all_nodes} cards ({VISIBLE}, driver, rights?)")
+        return Count(
+            by_torch, "torch.npu", f"torch.npu sees none of the {all_nodes} cards ({VISIBLE}, driver, rights?)"
+        )
     if all_nodes:
         return _count_nodes(environ.get(VISIBLE), usable, all_nodes, folder)
     gpus = nvidia_gpus()

@@ -105,7 +105,9 @@ def _run(path: Path, work: Callable[..., T]) -> T:
     """Run a piece of work on the tree with a progress bar on stderr."""
     try:
         tree = Tree(path)
-        with Progress(TextColumn("{task.description}"), BarColumn(), console=err, transient=True) as bar:
+        with Progress(
+            TextColumn("{task.description}"), BarColumn(), console=err, transient=True, disable=not err.is_terminal
+        ) as bar:
             task = bar.add_task("reading", total=None)
             return work(tree, lambda name, done, total: bar.update(task, description=name, completed=done, total=total))
     except NpufixError as error:
@@ -150,7 +152,9 @@ def _show(found: Report, json: bool) -> None:
     out.print(table)
     numbers = report.summary(found)
     uses = ", ".join(f"{count} {status}" for status, count in sorted(numbers["uses"].items())) or "none"
-    out.print(f"uses of CUDA and NCCL: {uses}; open on the offline-RL, SFT and embodied paths: {numbers['open_on_paths']}")
+    out.print(
+        f"uses of CUDA and NCCL: {uses}; open on the offline-RL, SFT and embodied paths: {numbers['open_on_paths']}"
+    )
     if found.changed:
         out.print(f"{len(found.changed)} files changed")
 

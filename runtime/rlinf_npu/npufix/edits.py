@@ -99,12 +99,12 @@ class _Transformer(cst.CSTTransformer):
                 self._done.add(edit)
         return updated
 
-    def leave_IndentedBlock(self, original_node, updated_node):  # type: ignore[no-untyped-def]  # noqa: N802, D102
+    def leave_IndentedBlock(self, original_node, updated_node):  # type: ignore[no-untyped-def]
         body, comments = self._edit_block(original_node.body, updated_node.body)
         footer = [*_comment_lines(comments), *updated_node.footer]
         return updated_node.with_changes(body=body or [cst.parse_statement("pass")], footer=footer)
 
-    def leave_Module(self, original_node, updated_node):  # type: ignore[no-untyped-def]  # noqa: N802, D102
+    def leave_Module(self, original_node, updated_node):  # type: ignore[no-untyped-def]
         body, comments = self._edit_block(original_node.body, updated_node.body, self._anchor)
         if self._helpers and not self._anchor:
             body.insert(0, self._helper_import())

@@ -30,7 +30,7 @@ from rlinf_npu.npufix.model import (
     Use,
 )
 from rlinf_npu.npufix.pyfile import PyFile
-from rlinf_npu.npufix.tree import RECORD_NAME, Tree
+from rlinf_npu.npufix.tree import RECORD_NAME, SUFFIXES, Tree
 
 Progress = Callable[[str, int, int], None]
 
@@ -49,7 +49,8 @@ class Plan:
         self.uses: list[Use] = []
         self._rules = safe.SafetyRules(tree)
         hints = [uses.HINT, *(fix.hint for fix in FIXES)]
-        paths = tree.matching("|".join(hints), ".py", ".yaml", ".yml", ".sh")
+        always = {path for fix in FIXES for path in fix.always if tree.exists(path)}
+        paths = sorted({*tree.matching("|".join(hints), *SUFFIXES), *always})
         for index, path in enumerate(paths):
             if only is not None and path not in only:
                 continue
@@ -73,7 +74,7 @@ class Plan:
         reasons = {use.span: untouchable or self._rules.node_reason(file, node) for use, node in found}
         claims: list[tuple[Edit, str]] = []
         for fix in () if untouchable else FIXES:
-            if fix.kind != "python" or not re.search(fix.hint, file.text) or fix.find_python is None:
+            if fix.find_python is None or not fix.concerns(file.path, file.text):
                 continue
             for site in fix.find_python(file):
                 if self._may_claim(file, site, claims, reasons):
@@ -85,9 +86,7 @@ class Plan:
             self.uses.append(_judged(use, fix_id, reason))
 
     @staticmethod
-    def _may_claim(
-        file: PyFile, site: Site, claims: list[tuple[Edit, str]], reasons: dict[Span | None, str]
-    ) -> bool:
+    def _may_claim(file: PyFile, site: Site, claims: list[tuple[Edit, str]], reasons: dict[Span | None, str]) -> bool:
         """No: an earlier fix has the place, a rule says that a use must stay, or the helper cannot be imported."""
         if site.helpers and not file.knows_rlinf:
             return False
@@ -109,7 +108,7 @@ class Plan:
     def _text_sites(self, kind: str, path: str, text: str) -> dict[int, str]:
         lines: dict[int, str] = {}
         for fix in FIXES:
-            if fix.kind != kind or fix.find_text is None or not re.search(fix.hint, text):
+            if fix.kind != kind or fix.find_text is None or not fix.concerns(path, text):
                 continue
             for site in fix.find_text(path, text):
                 self.sites[fix.id].append(site)
@@ -138,7 +137,9 @@ class Plan:
         for expected in fix.expect:
             anchored = self.tree.anchored(expected.suffix, expected.anchor)
             if not anchored and expected.required:
-                missing.append(f"no *{expected.suffix} has `{expected.anchor}` any more; the fix does not know this tree")
+                missing.append(
+                    f"no *{expected.suffix} has `{expected.anchor}` any more; the fix does not know this tree"
+                )
             for path in anchored:
                 if path in touched:
                     continue
@@ -310,7 +311,9 @@ def write_all(root: Path, texts: dict[str, str]) -> None:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise NpufixError(f"cannot write {error.filename or root}: {error.strerror}; the tree is unchanged") from error
+            raise NpufixError(
+                f"cannot write {error.filename or root}: {error.strerror}; the tree is unchanged"
+            ) from error
         raise
 
 

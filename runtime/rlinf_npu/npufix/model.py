@@ -1,5 +1,6 @@
 """The words of npufix: positions, edits, sites, uses, fixes."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -134,6 +135,12 @@ class Fix:
     find_python: "Callable[[PyFile], Iterable[Site]] | None" = None
     find_text: "Callable[[str, str], Iterable[Site]] | None" = None
     hint: str = ""  # cheap text filter: a regular expression that every faulty file matches
+    signs: tuple[str, ...] = ()  # regular expressions for the symptom in a log
+    always: tuple[str, ...] = ()  # files that are looked at whatever the hint says
+
+    def concerns(self, path: str, text: str) -> bool:
+        """Whether the finder has to look at this file."""
+        return path in self.always or re.search(self.hint, text) is not None
 
 
 @dataclass

@@ -112,9 +112,7 @@ class Scopes:
         elif isinstance(node, ast.arg):
             scope = next(parent for parent in self.ancestors(node) if isinstance(parent, SCOPES))
             self._bindings[scope][node.arg].add(OTHER)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            self._bind(node, node.name, OTHER)
-        elif isinstance(node, ast.ExceptHandler) and node.name:
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
             self._bind(node, node.name, OTHER)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             if isinstance(node, ast.Global):

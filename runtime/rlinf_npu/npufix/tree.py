@@ -39,7 +39,9 @@ class Tree:
         for top in ROOTS:
             for folder, folders, names in os.walk(self.root / top):
                 folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
-                found += [(Path(folder) / name).relative_to(self.root).as_posix() for name in names if name.endswith(SUFFIXES)]
+                found += [
+                    (Path(folder) / name).relative_to(self.root).as_posix() for name in names if name.endswith(SUFFIXES)
+                ]
         return sorted(path for path in found if path != HELPER_PATH)
 
     def text(self, path: str) -> str:
@@ -87,4 +89,3 @@ class Tree:
         if not isinstance(fixes, dict):
             raise UsageError(f"{file} is damaged; restore the tree, then run npufix apply again")
         return fixes
-

@@ -59,7 +59,7 @@ def _below(node: Any, keys: tuple[Any, ...]) -> Iterator[Scalar]:
             yield from _below(value, (*keys, key))
 
 
-def changed_line(text: str, scalar: Scalar, new: str) -> Line:
+def changed_line(path: str, text: str, scalar: Scalar, new: str) -> Line:
     """The scalar's line with `new` in place of its value, quotes and comment kept.
 
     Raises:
@@ -71,20 +71,23 @@ def changed_line(text: str, scalar: Scalar, new: str) -> Line:
         if line.startswith(old, scalar.column):
             put = new if new == "null" else f"{quote}{new}{quote}"
             return Line(scalar.line, line[: scalar.column] + put + line[scalar.column + len(old) :])
-    raise NpufixError(f"line {scalar.line}: {scalar.value!r} is not written plainly there; change it by hand")
+    raise NpufixError(f"{path}:{scalar.line}: {scalar.value!r} is not written plainly there; change it by hand")
 
 
 def check(path: str, before: str, after: str, changed: Sequence[Line]) -> None:
-    """Make sure that a changed text is still YAML with the same keys.
+    """Make sure that a changed text is still YAML and says the same in all other lines.
 
     Raises:
-        NpufixError: it is not.
+        NpufixError: it does not.
     """
-    if [s.keys for s in scalars(before)] != [s.keys for s in scalars(after)] and not any(
-        "null" in line.text for line in changed
-    ):
-        raise NpufixError(f"{path}: the fixed file would have other keys; nothing was written")
     try:
         load(after)
     except YAMLError as error:
         raise NpufixError(f"{path}: the fixed file would not be valid YAML ({error}); nothing was written") from error
+    numbers = {line.number for line in changed}
+    if _others(before, numbers) != _others(after, numbers):
+        raise NpufixError(f"{path}: the fixed file would say something else in other lines; nothing was written")
+
+
+def _others(text: str, numbers: set[int]) -> list[Scalar]:
+    return [scalar for scalar in scalars(text) if scalar.line not in numbers]

@@ -84,7 +84,9 @@ def test_same_as_torch_npu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_digit_cards(dev: Path) -> None:
-    environ = nodes(dev, *(f"davinci{number}" for number in range(16)), "davinci_manager", "davinci_manager_docker", "davinciX")
+    environ = nodes(
+        dev, *(f"davinci{number}" for number in range(16)), "davinci_manager", "davinci_manager_docker", "davinciX"
+    )
     assert devices.count(environ) == devices.Count(16, f"{dev}/davinci*", devices.count(environ).message)
     assert devices.count(environ | {devices.VISIBLE: "9,10,15"}).number == 3
 
@@ -138,7 +140,9 @@ def test_nothing_is_zero_with_a_message(dev: Path) -> None:
 
 def test_torch_in_a_process_has_the_last_word(dev: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "torch_count", lambda: 3)
-    assert devices.count(four(dev), ask_torch=True) == devices.Count(3, "torch.npu", devices.count(four(dev), True).message)
+    assert devices.count(four(dev), ask_torch=True) == devices.Count(
+        3, "torch.npu", devices.count(four(dev), True).message
+    )
     monkeypatch.setattr(devices, "torch_count", lambda: 0)
     found = devices.count(four(dev), ask_torch=True)
     assert (found.number, found.source) == (0, "torch.npu")

@@ -32,9 +32,12 @@ FIX = Fix(
     why="The tag is pasted into a file name; a path to an advantages file is now reduced to that file's name.",
     seen="seed 7.4; a4b6abe: fsdp_cfg_worker.py, compute_advantages.py",
     kind="python",
+    signs=(r"advantages_\S*/\S*\.parquet",),
     hint=r"advantages_\{",
     find_python=find,
     expect=(
-        Expectation(suffix=".py", anchor=r"^\s+def _load_advantages_lookup\(", cured=r"PurePath|is_absolute|os\.path\.base"),
+        Expectation(
+            suffix=".py", anchor=r"^\s+def _load_advantages_lookup\(", cured=r"PurePath|is_absolute|os\.path\.base"
+        ),
     ),
 )

@@ -12,7 +12,7 @@ def find(path: str, text: str) -> Iterator[Site]:
     """`advantage_tag: <.../advantages.parquet>`; null means just that file."""
     for scalar in scalars(text):
         if scalar.keys[-1] == "advantage_tag" and scalar.value.endswith("/advantages.parquet"):
-            line = changed_line(text, scalar, "null")
+            line = changed_line(path, text, scalar, "null")
             yield Site(ID, path, scalar.line, text.splitlines()[scalar.line - 1].strip(), lines=(line,))
 
 
@@ -23,6 +23,7 @@ FIX = Fix(
     why="The tag is part of a file name; null stands for meta/advantages.parquet.",
     seen="seed 7.4: cfg_rl_openpi.yaml (a4b6abe itself says null)",
     kind="yaml",
+    signs=(r"advantages_\S*/\S*\.parquet",),
     hint=r"advantage_tag",
     find_text=find,
     expect=(Expectation(suffix=".yaml", anchor=r"^\s+advantage_tag:", cured=r"advantage_tag:\s*(null|~|[\w-]+\s*$)"),),

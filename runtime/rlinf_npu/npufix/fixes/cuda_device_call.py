@@ -25,6 +25,7 @@ FIX = Fix(
     why="A CPU build of torch, which torch_npu needs, has no CUDA runtime behind torch.cuda; torch.npu has the same calls.",
     seen="a4b6abe: reward worker, asynchronous PPO actor, utils/distributed.py, data/io_struct.py, step 3's set-up",
     kind="python",
+    signs=(r"Torch not compiled with CUDA enabled", r"_cuda_setDevice"),
     hint=r"cuda",
     find_python=find,
     expect=(

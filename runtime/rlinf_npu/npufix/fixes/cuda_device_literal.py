@@ -60,7 +60,9 @@ def _call_takes_device(file: PyFile, call: ast.Call, node: ast.expr) -> bool:
 def _is_device_parameter(arguments: ast.arguments, node: ast.expr) -> bool:
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = list(zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True))
-    pairs += [(arg, default) for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default]
+    pairs += [
+        (arg, default) for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default
+    ]
     return any(default is node and "device" in arg.arg for arg, default in pairs)
 
 
@@ -76,11 +78,12 @@ def _gate_stays(file: PyFile, node: ast.expr) -> bool:
 
 FIX = Fix(
     id=ID,
-    title="name the device type at hand, not \"cuda\"",
+    title='name the device type at hand, not "cuda"',
     symptom="AssertionError: Torch not compiled with CUDA enabled; tensors on two devices",
     why='A literal "cuda" in a place that takes a device is wrong on an NPU whatever was detected before.',
     seen="a4b6abe: value models' defaults, asynchronous PPO actor, utils/distributed.py, data_iter_utils.py, wan_video_vae.py",
     kind="python",
+    signs=(r"Torch not compiled with CUDA enabled",),
     hint=r"""["']cuda""",
     find_python=find,
 )

@@ -25,6 +25,7 @@ FIX = Fix(
     ),
     seen="a4b6abe: the SAC, DAgger and PPO actors, dexbotic, world-model environments, step 3's clean-up",
     kind="python",
+    signs=(r"Torch not compiled with CUDA enabled",),
     hint=r"cuda",
     find_python=find,
     expect=(

@@ -12,7 +12,7 @@ def find(path: str, text: str) -> Iterator[Site]:
     """`backend: nccl` below a key `distributed`."""
     for scalar in scalars(text):
         if scalar.value == "nccl" and scalar.keys[-2:] == ("distributed", "backend"):
-            line = changed_line(text, scalar, "hccl")
+            line = changed_line(path, text, scalar, "hccl")
             yield Site(ID, path, scalar.line, text.splitlines()[scalar.line - 1].strip(), lines=(line,))
 
 
@@ -23,6 +23,7 @@ FIX = Fix(
     why="The configuration wins over the default in code, and it names nccl.",
     seen="seed 3.3; a4b6abe: recap_compute_advantages.yaml, steam_compute_advantages_ensemble.yaml",
     kind="yaml",
+    signs=(r"doesn't have NCCL built in",),
     hint=r"\bnccl\b",
     find_text=find,
     expect=(Expectation(suffix=".yaml", anchor=r"^distributed:\s*$", cured=r"hccl|backend:\s*(null|auto|\$)"),),

@@ -32,7 +32,9 @@ def _is_default(file: PyFile, node: ast.Constant) -> bool:
     if isinstance(parent, ast.arguments):
         names = [arg.arg for arg in (*parent.posonlyargs, *parent.args)]
         named = dict(zip(reversed(names), reversed(parent.defaults), strict=False))
-        named.update({arg.arg: value for arg, value in zip(parent.kwonlyargs, parent.kw_defaults, strict=True) if value})
+        named.update(
+            {arg.arg: value for arg, value in zip(parent.kwonlyargs, parent.kw_defaults, strict=True) if value}
+        )
         return named.get("backend") is node
     return False
 
@@ -48,6 +50,7 @@ FIX = Fix(
     why="torch.distributed knows the NPU's collective library as hccl; nccl exists only in CUDA builds.",
     seen="a4b6abe: data/process/distributed.py",
     kind="python",
+    signs=(r"doesn't have NCCL built in",),
     hint=r"""["']nccl["']""",
     find_python=find,
     expect=(Expectation(suffix=".py", anchor=r"^def setup_distributed\(", cured=r"hccl|get_ccl_backend|gloo"),),

@@ -39,7 +39,8 @@ FIX = Fix(
     why="LeRobot takes torchcodec when it is merely installed; PyPI's torchcodec needs CUDA libraries.",
     seen="a4b6abe: value_dataset.py, fsdp_cfg_worker.py, compute_advantages.py, steam/pair_dataset.py",
     kind="python",
-    hint=r"LeRobotDataset\(",
+    signs=(r"libtorchcodec", r"libnvrtc\.so", r"No module named 'torchcodec'"),
+    hint=r"LeRobotDataset",
     find_python=find,
     expect=(
         Expectation(

@@ -7,7 +7,9 @@ from rlinf_npu.npufix.model import Expectation, Fix, Line, Site
 from rlinf_npu.npufix.shell import Command, commands, indentation
 
 ID = "script-device-count"
-COUNT = re.compile(r"^\s*(?P<export>(?:export|local|readonly)\s+)?(?P<name>\w+)=[\"']?\$\(\s*nvidia-smi\b[^)]*\|\s*wc\s+-l[^)]*\)[\"']?\s*$")
+COUNT = re.compile(
+    r"^\s*(?P<export>(?:export|local|readonly)\s+)?(?P<name>\w+)=[\"']?\$\(\s*nvidia-smi\b[^)]*\|\s*wc\s+-l[^)]*\)[\"']?\s*$"
+)
 CLAMP_IF = r"^\s*if \[\[? *\"?\$\{{?{name}\}}?\"? +(?:-lt +1|-eq +0|-le +0) *\]?\]; *then\s*$"
 CLAMP_SET = r"^\s*{name}=1\s*$"
 ERROR = 'echo "error: npu-count found no NPU and no GPU; check the driver, or choose a number yourself (--nproc N)" >&2'
@@ -44,7 +46,10 @@ FIX = Fix(
     why="Without nvidia-smi `wc -l` prints 0 and succeeds, so the script falls to one process; npu-count knows NPUs and GPUs.",
     seen="seed 7.3; a4b6abe: run_compute_advantages.sh, run_compute_advantages_ensemble.sh",
     kind="shell",
+    signs=(r"GPUs:\s+1$",),
     hint=r"nvidia-smi",
     find_text=find,
-    expect=(Expectation(suffix=".sh", anchor=r"^\s*NPROC_PER_NODE=\$\(", cured=r"npu-count|npu-smi|torch\.npu|ASCEND"),),
+    expect=(
+        Expectation(suffix=".sh", anchor=r"^\s*NPROC_PER_NODE=\$\(", cured=r"npu-count|npu-smi|torch\.npu|ASCEND"),
+    ),
 )

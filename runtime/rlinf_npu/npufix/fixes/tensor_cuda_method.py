@@ -34,6 +34,7 @@ FIX = Fix(
     why=".cuda() names the device in the call; .to(device type) is the same on a GPU and right on an NPU.",
     seen="a4b6abe: data/io_struct.py, utils/distributed.py, envs/action_utils.py",
     kind="python",
+    signs=(r"Torch not compiled with CUDA enabled",),
     hint=r"\.cuda\(",
     find_python=find,
 )

@@ -47,7 +47,9 @@ FIX = Fix(
     why="tensorflow can crash in a process that has torch_npu; USE_TF=0 keeps transformers and RLinf from importing it.",
     seen="seed 7.1; a4b6abe: rlinf/envs/utils.py",
     kind="python",
-    hint=r"tensorflow|omegaconf_register",
+    signs=(r"tensorflow[/.]python[/.]platform[/.]self_check",),
+    hint=r"tensorflow",
+    always=(PACKAGE_FILE,),
     find_python=find,
     expect=(Expectation(suffix="rlinf/__init__.py", anchor=r"^from|^import", cured=r"USE_TF", required=True),),
 )

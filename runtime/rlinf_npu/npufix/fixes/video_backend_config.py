@@ -12,7 +12,7 @@ def find(path: str, text: str) -> Iterator[Site]:
     """`video_backend: torchcodec` anywhere."""
     for scalar in scalars(text):
         if scalar.value == "torchcodec" and scalar.keys[-1] == "video_backend":
-            line = changed_line(text, scalar, "pyav")
+            line = changed_line(path, text, scalar, "pyav")
             yield Site(ID, path, scalar.line, text.splitlines()[scalar.line - 1].strip(), lines=(line,))
 
 
@@ -23,6 +23,7 @@ FIX = Fix(
     why="torchcodec from PyPI is a CUDA build; the image does not have it.",
     seen="a4b6abe: examples/sft/config/*dreamzero*.yaml",
     kind="yaml",
+    signs=(r"libtorchcodec", r"libnvrtc\.so", r"No module named 'torchcodec'"),
     hint=r"torchcodec",
     find_text=find,
 )
