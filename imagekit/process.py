@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 Say = Callable[[str], None]
 
@@ -65,8 +66,8 @@ def run(
     """
     try:
         process = _start(argv, env, subprocess.PIPE, stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE)
-    except FileNotFoundError:
-        return Finished(NOT_FOUND, "", f"{argv[0]}: not found")
+    except OSError as error:
+        return _not_started(argv, error)
     with _killed_on_leaving(process):
         try:
             out, err = process.communicate(stdin, timeout=seconds)
@@ -83,8 +84,8 @@ def follow(argv: Sequence[str], on_line: Callable[[str], None], *, env: Mapping[
     """
     try:
         process = _start(argv, env, subprocess.STDOUT, stdin=subprocess.DEVNULL)
-    except FileNotFoundError:
-        return Finished(NOT_FOUND, f"{argv[0]}: not found")
+    except OSError as error:
+        return _not_started(argv, error)
     kept: deque[str] = deque(maxlen=200)
     with _killed_on_leaving(process):
         for line in process.stdout or ():  # universal newlines: CR ends a line as well
@@ -93,6 +94,12 @@ def follow(argv: Sequence[str], on_line: Callable[[str], None], *, env: Mapping[
                 on_line(line)
         process.wait()
     return Finished(process.returncode, "\n".join(kept))
+
+
+def _not_started(argv: Sequence[str], error: OSError) -> Finished:
+    """Not on PATH; execve(2) says `permission denied` for that too, when a folder on PATH is closed to this user."""
+    missing = isinstance(error, FileNotFoundError | PermissionError) and not Path(argv[0]).is_absolute()
+    return Finished(NOT_FOUND, "", f"{argv[0]}: {'not found' if missing else error.strerror}")
 
 
 def _start(argv: Sequence[str], env: Mapping[str, str] | None, stderr: int, *, stdin: int) -> subprocess.Popen[str]:
