@@ -1,10 +1,12 @@
 """How many cards this process may use, and whether the batch sizes fit them. Asked before Ray starts."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from rlinf_npu.devices import DEV_DIR, VISIBLE, davinci_nodes, visible_count, visible_ids
 from rlinf_npu.recap.config import Config
 from rlinf_npu.recap.errors import UsageError
 
@@ -18,14 +20,15 @@ def count_cards() -> int:
     try:
         result = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return len(device_nodes())
+        return count_nodes()
     found = re.search(r"CARDS (\d+)", result.stdout)
-    return int(found.group(1)) if found else len(device_nodes())
+    return int(found.group(1)) if found else count_nodes()
 
 
-def device_nodes(folder: Path = Path("/dev")) -> list[Path]:
-    """Return the cards' device nodes."""
-    return [path for path in folder.glob("davinci*") if path.name.removeprefix("davinci").isdigit()]
+def count_nodes() -> int:
+    """Return the number of visible cards that have a usable device node."""
+    usable, _ = davinci_nodes(Path(os.environ.get(DEV_DIR, "/dev")))
+    return visible_count(usable, visible_ids(os.environ.get(VISIBLE)))
 
 
 def resolve_cards(config: Config, available: int) -> int:

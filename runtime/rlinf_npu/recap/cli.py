@@ -77,10 +77,12 @@ def check(
 ) -> None:
     """Look at models, datasets, disk, shared memory and cards, before anything is started."""
     from rlinf_npu.recap.check import run_checks
-    from rlinf_npu.recap.check.show import show
+    from rlinf_npu.recap.check.show import counting, show
 
     with one_line_errors():
-        findings = run_checks(load_config(config, tuple(set_ or ())), full)
+        loaded = load_config(config, tuple(set_ or ()))
+        with counting() as tell:
+            findings = run_checks(loaded, full, tell)
         raise typer.Exit(show(findings))
 
 

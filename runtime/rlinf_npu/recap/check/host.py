@@ -1,0 +1,109 @@
+"""Has the machine room for the run: disk for the checkpoints, shared memory for Ray, cards for the batches?"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from rlinf_npu.recap.cards import batch_problem, count_cards
+from rlinf_npu.recap.check.finding import Finding, error, ok, warning
+from rlinf_npu.recap.check.safetensors_file import read_table
+from rlinf_npu.recap.config import Config, Training
+
+GB = 1e9
+SHM = Path("/dev/shm")
+SHM_NEEDED = 2 * GB  # per machine, for Ray's object store and the data loaders' batches
+# A checkpoint holds the weights twice (shards and full_weights.pt) and two Adam moments, in float32 at most.
+BYTES_PER_PARAMETER = 4 * 4
+VALUE_HEAD_PARAMETERS = 5_000_000  # what the value model adds to SigLIP and Gemma
+
+
+def check_host(config: Config) -> Iterator[Finding]:
+    """Look at disk, /dev/shm and cards."""
+    yield from check_disk(config)
+    yield from check_shm(SHM)
+    yield from check_cards(config)
+
+
+def parameters(folder: Path) -> int:
+    """Return the number of parameters in a model's safetensors files; 0 when they cannot be read."""
+    try:
+        return sum(read_table(path).parameters for path in folder.glob("*.safetensors"))
+    except (ValueError, OSError):
+        return 0
+
+
+def frames(config: Config) -> int:
+    """Return the number of frames in the training sets."""
+    total = 0
+    for dataset in config.datasets.train:
+        path = dataset.path / "meta/info.json"
+        if path.is_file():
+            total += int(json.loads(path.read_text(encoding="utf-8")).get("total_frames", 0))
+    return total
+
+
+def checkpoint_count(step: Training, frames_: int) -> tuple[int, int]:
+    """Return (global steps, checkpoints) that the settings imply."""
+    per_epoch = max(1, frames_ // step.global_batch)
+    limits = [per_epoch * step.max_epochs] if step.max_epochs > 0 else []
+    limits += [step.max_steps] if step.max_steps > 0 else []
+    steps = min(limits)
+    return steps, -(-steps // step.save_every)
+
+
+def check_disk(config: Config) -> Iterator[Finding]:
+    """Compare the checkpoints' size with the free space of log_dir."""
+    root = next(path for path in (config.run_dir, *config.run_dir.parents) if path.exists())
+    if not os.access(root, os.W_OK):
+        yield error(root, "log_dir is not writable", f"chown it to uid {os.getuid()}, or set LOG_DIR")
+        return
+    free = shutil.disk_usage(root).free
+    value = parameters(config.models.siglip) + parameters(config.models.gemma3) + VALUE_HEAD_PARAMETERS
+    needed, told = 0.0, []
+    for name, step, size in (("value", config.value, value), ("policy", config.policy, parameters(config.models.policy))):
+        steps, count = checkpoint_count(step, frames(config))
+        needed += count * size * BYTES_PER_PARAMETER
+        told.append(f"{name} {count} x {size * BYTES_PER_PARAMETER / GB:.1f} GB ({steps} steps)")
+    text = f"checkpoints need up to {needed / GB:.0f} GB: {', '.join(told)}; {free / GB:.0f} GB are free"
+    if needed > free:
+        fix = "raise save_every, lower max_epochs or max_steps, or `recap clean --checkpoints` now and then"
+        # One of each must fit, or nothing works; all of them only if nobody ever cleans up.
+        largest = max(value, parameters(config.models.policy)) * BYTES_PER_PARAMETER
+        yield error(root, text, fix) if 2 * largest > free else warning(root, text, fix)
+    else:
+        yield ok(root, text)
+
+
+def check_shm(path: Path) -> Iterator[Finding]:
+    """Docker gives 64 MB unless told otherwise; Ray then works on disk, and data loaders die with a bus error."""
+    if not path.is_dir():
+        yield error(path, "missing", "run the container with --shm-size=32g")
+        return
+    size = shutil.disk_usage(path).total
+    text = f"{size / GB:.1f} GB of shared memory"
+    if size < SHM_NEEDED:
+        yield error(path, text, f"Ray and the data loaders need {SHM_NEEDED / GB:.0f} GB and more: --shm-size=32g")
+    else:
+        yield ok(path, text)
+
+
+def check_cards(config: Config) -> Iterator[Finding]:
+    """Compare cards and batch sizes."""
+    available = count_cards()
+    wanted = available if config.cards == "auto" else config.cards
+    if available == 0:
+        yield error("cards", "no NPU is visible", "give the container its devices (`doctor` says what is missing)")
+        return
+    if wanted > available:
+        yield error("cards", f"{wanted} asked for, {available} visible", f"set cards: {available}, or give more devices")
+    else:
+        yield ok("cards", f"{wanted} of {available} visible")
+    for name, step in (("value", config.value), ("policy", config.policy)):
+        problem = batch_problem(name, step.micro_batch, step.global_batch, max(1, wanted))
+        if problem:
+            yield error("recap.yaml", *problem.split("; ", 1))
+        elif frames(config) < step.micro_batch * wanted:
+            text = f"{frames(config)} training frames, {name} needs {step.micro_batch} x {wanted} for one step"
+            yield error("recap.yaml", text, f"lower {name}.micro_batch, or use fewer cards")
