@@ -14,7 +14,7 @@ DEVICE, DEVICE_AUTOGRAD = "PrivateUse1", "AutogradPrivateUse1"
 KEPT = frozenset({
     "_foreach_copy__", "_has_compatible_shallow_copy_type", "_lazy_clone",
     "_local_scalar_dense_", "_pin_memory", "_reshape_alias", "_resize_output_", "alias", "as_strided", "detach",
-    "empty", "empty_like", "empty_strided", "is_pinned", "is_set_to", "new_empty_strided", "npu_dtype_cast",
+    "empty", "empty_like", "empty_strided", "is_pinned", "is_set_to", "new_empty_strided",
     "record_stream", "resize_", "resize_as_", "set_", "unfold", "view", "view_as_complex", "view_as_real",
 })  # fmt: skip
 

@@ -13,21 +13,23 @@ static atomic_int initialized;
 static atomic_int active[CANNSIM_MAX_DEVICES];
 static _Thread_local int current = -1;
 
-/* Rules of the real runtime: unset means all; else a comma-separated list of ascending ids, which ends at the first
-   entry that is not a number, not ascending or not there. An empty or garbled list therefore gives no card at all. */
+/* The rules torch_npu states for the real runtime: unset means all; else a comma-separated list of ids that ends at the
+   first entry that is not a number or not installed. An id that does not ascend makes the whole list void. */
 static int count_listed(const char *list, int installed)
 {
     int count = 0;
-    for (long previous = -1; isdigit((unsigned char)*list);) {
+    for (long previous = -1; isdigit((unsigned char)*list); list++) {
         char *end;
         long id = strtol(list, &end, 10);
-        if (id >= installed || id <= previous)
-            break;
+        if (id <= previous)
+            return 0;
+        if (id >= installed)
+            return count;
         previous = id;
         ++count;
-        if (*end != ',')
-            break;
-        list = end + 1;
+        list = end;
+        if (*list != ',')
+            return count;
     }
     return count;
 }
