@@ -7,6 +7,9 @@ from typing import Any
 
 from rlinf_npu.doctor.tables import Code, codes, families, signatures, sources
 
+# Progress bars and dumped tensors make lines of megabytes; what tells a fault stands at a line's start.
+_LONGEST_LINE = 2000
+
 UNDOCUMENTED = "No public page that we know documents this code."
 
 # Where codes stand in logs. Bare numbers are taken only after words that announce a code.
@@ -63,7 +66,8 @@ def explain(code: str) -> Explanation:
 def explain_log(lines: Iterable[str]) -> list[Explanation]:
     """Every known code and fault line of a log, in the order of their first occurrence."""
     found: dict[str, Explanation] = {}
-    for line in lines:
+    for whole in lines:
+        line = whole[:_LONGEST_LINE]
         for code in _codes_in(line):
             _count(found, code, line, explain(code))
         for signature in signatures():

@@ -14,6 +14,7 @@ answer = {"torch": torch.__version__, "torch_npu": torch_npu.__version__, "count
 print("DOCTOR " + json.dumps(answer))
 """
 _SEGFAULT, _ABORT = -11, -6
+_LONGEST = 100_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def classify(done: Completed, distributions: dict[str, str]) -> str:
     """A signature's id, or timeout, crash, tensorflow, not-run, other."""
     if done.code is None:
         return "timeout" if "no answer" in done.error else "not-run"
-    text = done.err + done.out
+    text = (done.err + done.out)[-_LONGEST:]
     for signature in signatures():
         if signature.search(text):
             return signature.id

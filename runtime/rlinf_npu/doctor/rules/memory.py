@@ -43,9 +43,10 @@ def shm_small(ctx: Context) -> Iterator[Hit]:
 @rule(
     "ulimits",
     "Limits of the process",
+    where=CONTAINER,
     severity=Severity.WARNING,
     meaning="The limit is low for Ray: workers die with 'too many open files' or cannot start threads.",
-    fix="docker run --ulimit nofile=1048576 (compose: ulimits); on a host: /etc/security/limits.conf.",
+    fix="docker run --ulimit nofile=1048576 (compose: ulimits).",
     link="https://docs.ray.io/en/latest/cluster/vms/user-guides/large-cluster-best-practices.html",
 )
 def ulimits(ctx: Context) -> Iterator[Hit]:

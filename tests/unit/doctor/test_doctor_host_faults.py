@@ -7,7 +7,7 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from machine import DRIVER, GIB, NOW, Break, Machine
+from doctor_machine import DRIVER, GIB, NOW, Break, Machine
 from rlinf_npu.doctor.system import FsUsage
 
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machine import MANIFEST, Machine
+from doctor_machine import MANIFEST, Machine
 from rlinf_npu.doctor.cli import app
 from rlinf_npu.doctor.registry import all_rules
 from rlinf_npu.doctor.render import rules_markdown

@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from machine import Machine
+from doctor_machine import Machine
 from rlinf_npu.doctor.collect import collect
 from rlinf_npu.doctor.redact import Redactor
 

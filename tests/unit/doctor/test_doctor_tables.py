@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from machine import MANIFEST
+from doctor_machine import MANIFEST
 from rlinf_npu.doctor import tables, versions
 from rlinf_npu.doctor.model import Severity
 from rlinf_npu.doctor.needs import NEEDS

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from machine import DRIVER, GIB, SITE, TOOLKIT, Break, Machine, smi_table
+from doctor_machine import DRIVER, GIB, SITE, TOOLKIT, Break, Machine, smi_table
 from rlinf_npu.doctor import importprobe
 from rlinf_npu.doctor.system import FsUsage
 from rlinf_npu.doctor.tables import limits
@@ -241,8 +241,8 @@ def test_root_without_dac_override_is_told_so(container: Machine) -> None:
     assert container.examine(("node-access",)).findings == []
 
 
-def test_two_digit_card_numbers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    machine = Machine(tmp_path_factory.mktemp("sixteen"), cards=16)
+def test_two_digit_card_numbers(folder: Path) -> None:
+    machine = Machine(folder, cards=16)
     assert list(machine.context().cards) == list(range(16))
     assert machine.fired() == {}
 
@@ -285,6 +285,13 @@ def test_segmentation_fault_with_tensorflow_is_tensorflows(container: Machine) -
     container.module("torch_npu", "2.6.0.post3", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
     assert container.examine(("import",)).findings[0].kind == "crash"
     container.module("tensorflow", "2.15.0")
+    assert container.examine(("import",)).findings[0].kind == "tensorflow"
+
+
+def test_stack_of_a_crash_in_tensorflow_is_read(container: Machine) -> None:
+    body = "import faulthandler; faulthandler.enable()\nfrom torch_npu.tensorflow import crash"
+    container.file(f"{SITE}/torch_npu/tensorflow/crash.py", "import faulthandler; faulthandler._sigsegv()")
+    container.module("torch_npu", "2.6.0.post3", body)
     assert container.examine(("import",)).findings[0].kind == "tensorflow"
 
 

@@ -1,7 +1,7 @@
 """What npu-smi, /proc and the visibility variables look like, taken apart."""
 
 import pytest
-from machine import Machine, smi_table
+from doctor_machine import Machine, smi_table
 from rlinf_npu.doctor import nettables, npusmi, visible
 
 # The form of driver 25.0 with a card that has a DDR column and a process (numbers changed).
