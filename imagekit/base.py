@@ -34,7 +34,7 @@ class ResolvedBase:
     contexts: dict[str, str]
 
 
-def resolve_base(  # noqa: PLR0917
+def resolve_base(
     manifest: Manifest, engine: Engine, kind: str, platform: Platform, network: NetworkSettings, say: Say
 ) -> ResolvedBase:
     """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.

@@ -15,6 +15,8 @@ from imagekit.network import NetworkSettings
 from imagekit.process import Pulse, Say, follow
 
 FIXED_TIME = 1_735_689_600  # 2025-01-01: files newer than this get this time, so that two runs give the same layer
+# Not /tmp: it is often small, and mounted nodev or noexec, which debootstrap refuses.
+SCRATCH = Path("/var/lib/rlinf-npu")
 # What a machine writes for itself; none of it belongs into an image.
 LEFTOVERS = (
     "var/lib/apt/lists/*",
@@ -38,7 +40,7 @@ LEFTOVERS = (
 )
 
 
-def bootstrap_debian(  # noqa: PLR0917
+def bootstrap_debian(
     manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, reference: str, say: Say
 ) -> None:
     """Bootstrap `manifest.base.sim.suite` for `platform` and import it as `reference`.
@@ -48,7 +50,8 @@ def bootstrap_debian(  # noqa: PLR0917
     """
     _require_tools(manifest, say)
     base = manifest.base.sim
-    with tempfile.TemporaryDirectory(prefix="rlinf-npu-debian-") as scratch:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="debian-") as scratch:
         root = Path(scratch) / "root"
         _debootstrap(base, platform, network, root, say)
         _write_sources(base, root)

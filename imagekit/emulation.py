@@ -1,6 +1,7 @@
 """Let this machine run programs of another processor: qemu, registered with the kernel."""
 
 import platform as host
+import re
 import shutil
 from pathlib import Path
 
@@ -40,9 +41,13 @@ def ensure_emulation(platform: Platform, say: Say, *, engine: Engine | None = No
     """
     if platform.machine == (engine.arch if engine else host.machine()):
         return
-    if engine and not engine.local:
-        _require_of_engine(platform, engine)
+    if engine and _engine_emulates(platform, engine):
         return
+    if engine and not engine.local:
+        raise Problem(
+            f"the engine at {engine.endpoint} cannot run {platform.name} programs: no emulation there",
+            f"there: `docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}`",
+        )
     if is_registered(platform.machine):
         return
     system = apt.read_system()
@@ -68,13 +73,11 @@ def is_registered(machine: str) -> bool:
     return False
 
 
-def _require_of_engine(platform: Platform, engine: Engine) -> None:
+def _engine_emulates(platform: Platform, engine: Engine) -> bool:
+    """BuildKit has tried: it lists what it can run. Right also where the kernel is not this machine's."""
     shown = run((*engine.docker, "buildx", "inspect"), seconds=15, env=engine.env)
-    if platform.name not in shown.out:
-        raise Problem(
-            f"the engine at {engine.endpoint} cannot run {platform.name} programs: no emulation there",
-            f"there: `docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}`",
-        )
+    listed = re.search(r"(?m)^Platforms:(.*)$", shown.out)
+    return bool(listed) and platform.name in re.split(r"[,\s]+", listed[1] if listed else "")
 
 
 def _set_up(platform: Platform, system: apt.System, say: Say) -> None:

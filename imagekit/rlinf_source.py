@@ -47,7 +47,7 @@ class RlinfSource:
     revision: str
 
 
-def resolve_source(  # noqa: PLR0917
+def resolve_source(
     manifest: Manifest, wanted: str, mirror: Mirror | None, network: NetworkSettings, cache: Path, say: Say
 ) -> RlinfSource:
     """Return RLinf's tree as `wanted`.

@@ -85,7 +85,8 @@ def _install(spec: EngineSpec, system: apt.System, archive: str, daemon: Daemon,
         apt.pin_suite(spec.debian_suite, packages, archive)
     if daemon.under_systemd:  # there the package starts it, before we could hand it a configuration of our own
         daemon.write_system_config()
-    apt.install(packages, say, start_services=daemon.under_systemd)
+    # without the CA certificates the engine trusts no registry; on a minimal system nothing else brings them
+    apt.install([*packages, "ca-certificates"], say, start_services=daemon.under_systemd)
 
 
 def names_for(spec: EngineSpec, system: apt.System) -> list[str]:

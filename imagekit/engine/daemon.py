@@ -84,12 +84,13 @@ class Daemon:
         """Stop the dockerd that we started; say so when there is none.
 
         Raises:
-            Problem: it does not end.
+            Problem: it does not end, or this user may not end it.
         """
         if not self.is_ours():
-            self.record.unlink(missing_ok=True)
             say("No engine of ours is running; nothing to stop.")
             return
+        if os.geteuid() != 0:
+            raise Problem("the engine was started by root", "stop it as root (sudo)")
         started = self._read_record() or {}
         pid = started["process"]["pid"]
         if started["how"] == "systemd":

@@ -209,6 +209,7 @@ def bootstrapping(
     """A debootstrap that copies a root made by the test; `unshare` just runs it."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("imagekit.apt.KEYRING", "/dev/null")
+    monkeypatch.setattr(bootstrap, "SCRATCH", tmp_path / "scratch")
     programs("unshare", 'shift; exec "$@"')
     programs("debootstrap", f'PATH=$BIN; echo "$@" > {tmp_path}/arguments; cp -r {tmp_path}/root "$5"; touch "$5/etc"')
     for name in ("tar", "sleep"):
@@ -307,11 +308,20 @@ def test_registering_writes_what_the_kernel_expects(binfmt: Path) -> None:
 
 
 def test_without_root_the_way_out_is_named(
-    binfmt: Path, manifest: Manifest, said: Said, monkeypatch: pytest.MonkeyPatch
+    programs: AddProgram, binfmt: Path, manifest: Manifest, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(Problem, match=r"linux/arm64 programs cannot run on this .* no emulation; as root: .*qemu-user"):
         emulation.ensure_emulation(manifest.get_platform("arm64"), said, engine=ENGINE)
+
+
+def test_what_the_engine_emulates_already_is_left_as_it_is(
+    programs: AddProgram, binfmt: Path, manifest: Manifest, said: Said
+) -> None:
+    programs("docker", 'echo "Platforms: linux/amd64, linux/amd64/v2, linux/arm64"')
+    emulation.ensure_emulation(manifest.get_platform("arm64"), said, engine=ENGINE)
+    assert said == []
+    assert (binfmt / "register").read_text() == ""
 
 
 def test_an_engine_elsewhere_is_asked_not_changed(programs: AddProgram, manifest: Manifest, said: Said) -> None:

@@ -40,7 +40,7 @@ esac
 
 
 @pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     daemon = Daemon(
         state=tmp_path / "state",
         log=tmp_path / "log" / "dockerd.log",
@@ -49,8 +49,10 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         system_config=tmp_path / "etc" / "daemon.json",
         systemd=tmp_path / "no-systemd",
     )
-    yield daemon
-    daemon.stop(lambda _: None)
+    with monkeypatch.context() as root:  # stopping is root's; these daemons belong to whoever runs the tests
+        root.setattr("os.geteuid", lambda: 0)
+        yield daemon
+        daemon.stop(lambda _: None)
 
 
 def add_engine(programs: AddProgram, folder: Path, version: str = "26.1.5") -> None:
@@ -226,6 +228,22 @@ def test_stop_does_not_kill_a_process_that_only_has_the_same_pid(daemon: Daemon,
         assert said == ["No engine of ours is running; nothing to stop."]
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_only_root_stops_what_root_started(
+    programs: AddProgram,
+    daemon: Daemon,
+    manifest: Manifest,
+    said: Said,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_engine(programs, tmp_path)
+    ensure_engine(manifest, said, daemon=daemon, system=DEBIAN_13)
+    with monkeypatch.context() as user, pytest.raises(Problem, match=r"started by root; stop it as root"):
+        user.setattr("os.geteuid", lambda: 1000)
+        stop_engine(said, daemon=daemon)
+    assert daemon.is_ours()
 
 
 def test_under_systemd_systemd_starts_and_stops(
