@@ -18,7 +18,9 @@ PROBE_SECONDS = 30
 def count_cards() -> int:
     """Return the number of visible cards; 0 where there is neither pyACL nor a device node."""
     try:
-        result = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS)
+        result = subprocess.run(
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
     except subprocess.TimeoutExpired:
         return count_nodes()
     found = re.search(r"CARDS (\d+)", result.stdout)
@@ -38,10 +40,14 @@ def resolve_cards(config: Config, available: int) -> int:
         UsageError: none is visible, or the configuration asks for more.
     """
     if available < 1:
-        raise UsageError("no NPU is visible in this container: check the devices given to it (`doctor` says what is missing)")
+        raise UsageError(
+            "no NPU is visible in this container: check the devices given to it (`doctor` says what is missing)"
+        )
     wanted = available if config.cards == "auto" else config.cards
     if wanted > available:
-        raise UsageError(f"cards: {wanted} asked for, {available} visible; set cards to {available} or give more devices")
+        raise UsageError(
+            f"cards: {wanted} asked for, {available} visible; set cards to {available} or give more devices"
+        )
     return wanted
 
 

@@ -123,7 +123,9 @@ def plot(
 def clean(
     config: ConfigFile = DEFAULT,
     set_: Settings = None,
-    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="only checkpoints that no step needs any more")] = False,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="only checkpoints that no step needs any more")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
 ) -> None:
     """Remove the run folder, or only superseded checkpoints. Datasets and what is in their meta/ stay."""

@@ -180,9 +180,7 @@ def _entry(dataset: Dataset, view: Path) -> dict[str, Any]:
     }
 
 
-def _training(
-    name: str, step: Training, config: Config, log_dir: Path, cards: int, val_every: int
-) -> dict[str, Any]:
+def _training(name: str, step: Training, config: Config, log_dir: Path, cards: int, val_every: int) -> dict[str, Any]:
     return {
         "cluster": {"num_nodes": 1, "component_placement": {"actor,env,rollout": f"0-{cards - 1}"}},
         "runner": {

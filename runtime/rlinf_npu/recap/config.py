@@ -28,9 +28,9 @@ class Models(Section):
 
     siglip: Path
     gemma3: Path
-    tokenizer: Path | None = Field(None, description="default: the gemma3 folder")
+    tokenizer: Path | None = None  # None: the gemma3 folder
     policy: Path
-    openpi_home: Path | None = Field(None, description="holds big_vision/paligemma_tokenizer.model")
+    openpi_home: Path | None = None  # holds big_vision/paligemma_tokenizer.model
 
 
 class Dataset(Section):
@@ -111,7 +111,7 @@ class Advantages(Section):
     loaders: Workers = 12
     backend: str = "hccl"
     timeout: Count = 3600
-    value_step: Count | None = Field(None, description="global step of the value checkpoint; default: the last")
+    value_step: Count | None = None  # global step of the value checkpoint; None: the last
 
 
 class Policy(Training):

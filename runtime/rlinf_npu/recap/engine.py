@@ -62,6 +62,7 @@ class Engine:
     """Runs steps of one run. SIGTERM and SIGINT are handed to the running step, which saves and ends."""
 
     def __init__(self, context: Context, view: View) -> None:
+        """`view` shows the progress."""
         self.context, self.view = context, view
         self.mark = run_mark(context.run)
         self.env = step_environment(context.config, context.run, context.source)

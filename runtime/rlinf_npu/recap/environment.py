@@ -25,7 +25,7 @@ def ray_dir(run: Run) -> Path:
     """Ray's folder of this run; short, because of the limit on socket names."""
     base = os.environ.get("RECAP_RAY_BASE") or tempfile.gettempdir()
     if len(base) > RAY_SOCKET_LIMIT:
-        base = "/tmp"  # noqa: S108 - the name below it is unpredictable enough and owned by us
+        base = "/tmp"
     return Path(base) / f"recap-ray-{os.getuid()}-{run_mark(run)}"
 
 

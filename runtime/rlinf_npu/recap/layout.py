@@ -1,11 +1,11 @@
 """Folders of a run, in the layout of RLinf's own scripts.
 
-    <log_dir>/<name>/
-      recap.yaml environment.json lock
-      state/<step>.json
-      data/<n>/<dataset>/         a view of the dataset: links to its data and videos, its own meta/
-      logs/value_sft/recap_value_model_sft-<time>/{run_value_sft.log, tensorboard/, value_sft/checkpoints/global_step_N/}
-      logs/cfg_rl/cfg_rl_openpi-<time>/{run_cfg_rl.log, tensorboard/, cfg_sft/checkpoints/global_step_N/}
+<log_dir>/<name>/
+  recap.yaml environment.json lock
+  state/<step>.json
+  data/<n>/<dataset>/         a view of the dataset: links to its data and videos, its own meta/
+  logs/value_sft/recap_value_model_sft-<time>/{run_value_sft.log, tensorboard/, value_sft/checkpoints/global_step_N/}
+  logs/cfg_rl/cfg_rl_openpi-<time>/{run_cfg_rl.log, tensorboard/, cfg_sft/checkpoints/global_step_N/}
 """
 
 import time

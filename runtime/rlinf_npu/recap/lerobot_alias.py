@@ -1,8 +1,9 @@
 """Make `lerobot.common.datasets.*` mean `lerobot.datasets.*`.
 
-RLinf imports the old package name (it pins a git commit of LeRobot from before the move); LeRobot on PyPI has data format
-v2.1 only under the new name (0.3.x). The alias hands out the *same module objects*, so classes, caches and monkey patches
-are shared, which a copied package would not give. Where a real `lerobot.common` exists this module does nothing.
+RLinf imports the old package name (it pins a git commit of LeRobot from before the move); LeRobot on PyPI has data
+format v2.1 only under the new name (0.3.x). The alias hands out the *same module objects*, so classes, caches and
+monkey patches are shared, which a copied package would not give. Where a real `lerobot.common` exists this module does
+nothing.
 
 Install it for every process, RLinf's Ray workers included, by a line in a `.pth` file of the environment:
 
@@ -50,7 +51,7 @@ class _EmptyPackageLoader:
 
 
 class LerobotAlias:
-    """Meta path finder for the old name. It must come first: the path finder would load a second copy of a submodule."""
+    """Meta path finder for the old name. First in line: the path finder would load a second copy of a submodule."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None

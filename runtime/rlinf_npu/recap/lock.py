@@ -26,7 +26,9 @@ def hold(run_dir: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             handle.seek(0)
-            raise RecapError(f"{run_dir} is in use by process {handle.read().strip() or '?'}: wait, or stop that one") from error
+            raise RecapError(
+                f"{run_dir} is in use by process {handle.read().strip() or '?'}: wait, or stop that one"
+            ) from error
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()

@@ -13,7 +13,14 @@ from rlinf_npu.recap.state import load_state
 
 # The curves worth looking at first, by step; whatever else TensorBoard holds follows.
 FIRST = {
-    "value_sft": ("train/loss", "eval/loss", "train/mae", "train/value_spearman", "eval/value_spearman", "train/grad_norm"),
+    "value_sft": (
+        "train/loss",
+        "eval/loss",
+        "train/mae",
+        "train/value_spearman",
+        "eval/value_spearman",
+        "train/grad_norm",
+    ),
     "cfg_rl": (
         "train/loss",
         "train/conditional_loss",
@@ -47,7 +54,9 @@ def write_plots(run: Run, out: Path) -> list[Path]:
     if not pictures:
         raise UsageError(f"{run.root}: no curves yet; steps 2 and 4 make them")
     page = out / "index.html"
-    write_text(page, PAGE.format(title=html.escape(f"RECAP run {run.root.name}"), sections="".join(map(section, pictures))))
+    write_text(
+        page, PAGE.format(title=html.escape(f"RECAP run {run.root.name}"), sections="".join(map(section, pictures)))
+    )
     return [*(path for _, path in pictures), page]
 
 
@@ -79,7 +88,9 @@ def _figure_class() -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError("matplotlib is not installed: pip install matplotlib, or look at the curves in TensorBoard") from error
+        raise UsageError(
+            "matplotlib is not installed: pip install matplotlib, or look at the curves in TensorBoard"
+        ) from error
 
     def make(**options: Any) -> Any:
         figure = Figure(**options)

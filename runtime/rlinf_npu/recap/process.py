@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,15 +46,31 @@ def marked_processes(mark: str) -> list[psutil.Process]:
     return list(found.values())
 
 
-def end_all(mark: str, seconds: float = KILL_SECONDS) -> int:
+def end_all(mark: str, seconds: float | None = None) -> int:
     """End the run's processes: SIGTERM, then SIGKILL. Return how many there were."""
     found = marked_processes(mark)
     _signal(found, signal.SIGTERM)
-    psutil.wait_procs(found, timeout=seconds)
-    survivors = [process for process in found if process.is_running()] + marked_processes(mark)
+    survivors = _wait(found, KILL_SECONDS if seconds is None else seconds) + marked_processes(mark)
     _signal(survivors, signal.SIGKILL)
-    psutil.wait_procs(survivors, timeout=seconds)
+    _wait(survivors, KILL_SECONDS)
     return len(found)
+
+
+def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Return those that are still there after a while. psutil.wait_procs would take our child's exit code away."""
+    deadline = time.monotonic() + seconds
+    left = [process for process in processes if _alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(0.05)
+        left = [process for process in left if _alive(process)]
+    return left
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 def _signal(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
@@ -88,7 +105,9 @@ def dump_stacks(mark: str, target: Path, limit: int = 32) -> Path | None:
             out.write(f"\n=== {process.pid} {_title(process)}\n".encode())
             out.flush()
             try:
-                subprocess.run([spy, "dump", "--pid", str(process.pid)], stdout=out, stderr=out, timeout=10)
+                subprocess.run(
+                    [spy, "dump", "--pid", str(process.pid)], stdout=out, stderr=out, timeout=10, check=False
+                )
             except subprocess.TimeoutExpired:
                 out.write(b"py-spy took more than 10 s\n")
     return target

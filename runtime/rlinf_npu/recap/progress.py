@@ -72,7 +72,13 @@ def line(title: str, figures: dict[str, Any], elapsed: float) -> str:
         parts.append(f"{figures['done']}/{figures['total']}")
     else:
         parts.append("starting")
-    for key, form in (("loss", ".4g"), ("lr", ".3g"), ("grad norm", ".3g"), ("conditional", ".2f"), ("samples/s", ".3g")):
+    for key, form in (
+        ("loss", ".4g"),
+        ("lr", ".3g"),
+        ("grad norm", ".3g"),
+        ("conditional", ".2f"),
+        ("samples/s", ".3g"),
+    ):
         if key in figures:
             parts.append(f"{key} {figures[key]:{form}}")
     if figures.get("eta"):

@@ -18,7 +18,20 @@ PACKAGES = (
     "rlinf", "torch", "torch-npu", "torchvision", "ray", "transformers", "rlinf-transformer-openpi", "rlinf-openpi",
     "lerobot", "datasets", "pyarrow", "numpy", "av", "rlinf-npu-runtime",
 )  # fmt: skip
-KEPT = ("ASCEND", "HCCL", "RAY", "RLINF", "RECAP", "HF_", "OPENPI", "CANNSIM", "PYTHON", "LD_LIBRARY", "MUJOCO", "TASK_QUEUE")
+KEPT = (
+    "ASCEND",
+    "HCCL",
+    "RAY",
+    "RLINF",
+    "RECAP",
+    "HF_",
+    "OPENPI",
+    "CANNSIM",
+    "PYTHON",
+    "LD_LIBRARY",
+    "MUJOCO",
+    "TASK_QUEUE",
+)
 SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 

@@ -23,6 +23,7 @@ class Scalars:
     """All scalars below a TensorBoard folder. `refresh` reads only what is new."""
 
     def __init__(self, folder: Path) -> None:
+        """`folder` may still be empty or missing."""
         self.folder = folder
         self.series: dict[str, Series] = {}
         self._loaders: dict[Path, Any] = {}

@@ -19,6 +19,7 @@ class View:
     """Prints on a console."""
 
     def __init__(self, console: Console | None = None) -> None:
+        """Standard output unless another console is given."""
         self.console = console or Console(highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:

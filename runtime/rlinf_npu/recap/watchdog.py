@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ERROR = re.compile(rb"Traceback \(most recent call last\)|RayActorError|ActorDiedError|ActorUnavailableError")
-EXCEPTION = re.compile(r"^(?:\([^)]*\)+ )?\s*((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*|$))")
+EXCEPTION = re.compile(
+    r"^(?:\(.* pid=\d+[^)]*\) )?\s*((?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*|$))"
+)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MEMORY = "due to the node running low on memory"
 LINE_WIDTH = 300  # RLinf's progress bar is 800 wide
@@ -28,6 +30,7 @@ class Watchdog:
     _error: bool = False
 
     def __post_init__(self) -> None:
+        """Begin at the present end of the log."""
         self._offset = self.log.stat().st_size if self.log.is_file() else 0  # a resumed step appends to an old log
 
     def poll(self, now: float) -> str | None:
@@ -91,6 +94,8 @@ def tail(log: Path, lines: int = 30, most: int = 1 << 16) -> str:
 def cause(log: Path) -> str:
     """Return the last line of a log that names an exception, without Ray's prefix; empty when there is none."""
     if MEMORY in tail(log, 1000):
-        return "the machine ran out of memory and Ray ended a worker: fewer loaders, a smaller micro_batch, or more memory"
+        return (
+            "the machine ran out of memory and Ray ended a worker: fewer loaders, a smaller micro_batch, or more memory"
+        )
     found = [match.group(1) for line in tail(log, 1000).splitlines() if (match := EXCEPTION.search(line))]
     return found[-1].strip() if found else ""

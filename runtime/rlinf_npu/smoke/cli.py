@@ -41,7 +41,9 @@ def fixtures(
 
 @app.command()
 def run(
-    workdir: Annotated[Path | None, typer.Option(help="where to work; default: a new folder in the temporary one")] = None,
+    workdir: Annotated[
+        Path | None, typer.Option(help="where to work; default: a new folder in the temporary one")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="seconds for everything")] = 900,
     cards: Annotated[int | None, typer.Option(min=1, help="default: two, or one where there is only one")] = None,
 ) -> None:

@@ -28,6 +28,7 @@ class Smoke:
     """One smoke run in a folder of its own."""
 
     def __init__(self, workdir: Path, say: Callable[[str], None], timeout: float, cards: int | None) -> None:
+        """`timeout`: seconds for everything; `cards`: None for two, or one where there is only one."""
         self.workdir, self.say = workdir.resolve(), say
         self.deadline = time.monotonic() + timeout
         self.timeout = timeout
@@ -81,7 +82,15 @@ class Smoke:
         calls.unlink(missing_ok=True)
         env = {**self.env, VARIABLE: str(calls)} if self.report.simulated else self.env
         settings = [part for text in self._settings() for part in ("--set", text)]
-        command = [sys.executable, "-m", "rlinf_npu.recap.cli", "step", step, "-c", str(self.workdir / "fixtures/recap.yaml")]
+        command = [
+            sys.executable,
+            "-m",
+            "rlinf_npu.recap.cli",
+            "step",
+            step,
+            "-c",
+            str(self.workdir / "fixtures/recap.yaml"),
+        ]
         log = self.workdir / f"recap-{step}.log"
         started = time.monotonic()
         with log.open("wb") as out:

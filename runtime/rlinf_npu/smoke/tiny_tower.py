@@ -1,7 +1,7 @@
 """RLinf extension (RLINF_EXT_MODULE) for the tiny test fixtures: a small vision tower for pi0.5.
 
-openpi takes SigLIP So400m (27 layers, 412 M parameters) and a projection of 2048 whatever the Gemma variant, so even its
-'dummy' variant is large and does not fit together. With this extension pi0.5 has 34 M parameters. Only fixtures use it.
+openpi takes SigLIP So400m (27 layers, 412 M parameters) and a projection of 2048 whatever the Gemma variant, so even
+its 'dummy' is large and does not fit together. With this extension pi0.5 has 34 M parameters. Only fixtures use it.
 """
 
 from typing import Any

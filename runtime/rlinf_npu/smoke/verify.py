@@ -18,7 +18,15 @@ from rlinf_npu.smoke.fixtures.datasets import DATASETS, Episode
 
 # TensorBoard scalars that RLinf writes; of step 4 those that a user is told to watch.
 SCALARS = {
-    "value_sft": ("train/loss", "train/lr", "train/grad_norm", "train/mae", "train/value_spearman", "eval/loss", "time/step"),
+    "value_sft": (
+        "train/loss",
+        "train/lr",
+        "train/grad_norm",
+        "train/mae",
+        "train/value_spearman",
+        "eval/loss",
+        "time/step",
+    ),
     "cfg_rl": (
         "train/loss",
         "train/conditional_loss",
@@ -170,7 +178,9 @@ class Verifier:
         for name in SCALARS[step]:
             require(all(map(math.isfinite, series[name].values.values())), f"{name} holds NaN or infinity")
         steps = (self.config.value if step == "value_sft" else self.config.policy).max_steps
-        require(len(series["train/loss"].values) == steps, f"train/loss has {len(series['train/loss'].values)} of {steps}")
+        require(
+            len(series["train/loss"].values) == steps, f"train/loss has {len(series['train/loss'].values)} of {steps}"
+        )
         return f"{len(series)} scalars, loss {series['train/loss'].last:.4g}"
 
 

@@ -54,7 +54,9 @@ def check_dataset(dataset: Dataset, full: bool, tell: Callable[[str, int, int], 
     yield from check_features(dataset, meta)
     yield from check_writable(root)
     episodes = sample(sorted(meta.lengths), full)
-    yield from summarise(root / "data", parquet_problems(dataset, meta, episodes, tell), len(episodes), len(meta.lengths))
+    yield from summarise(
+        root / "data", parquet_problems(dataset, meta, episodes, tell), len(episodes), len(meta.lengths)
+    )
     if meta.cameras:
         pairs = [(episode, camera) for episode in episodes for camera in meta.cameras]
         total = len(meta.lengths) * len(meta.cameras)
@@ -68,7 +70,9 @@ def read_meta(root: Path) -> tuple[Meta | None, list[Finding]]:
         rows = (root / "meta/episodes.jsonl").read_text(encoding="utf-8").splitlines()
         lengths = {row["episode_index"]: row["length"] for row in map(json.loads, filter(str.strip, rows))}
     except FileNotFoundError as missing:
-        return None, [error(missing.filename, "missing", f"not a LeRobot {VERSION} dataset: convert it, or copy it completely")]
+        return None, [
+            error(missing.filename, "missing", f"not a LeRobot {VERSION} dataset: convert it, or copy it completely")
+        ]
     except (ValueError, KeyError) as problem:
         return None, [error(root / "meta", f"not readable: {problem}", "copy the dataset again")]
     found = []

@@ -62,7 +62,10 @@ def check_disk(config: Config) -> Iterator[Finding]:
     free = shutil.disk_usage(root).free
     value = parameters(config.models.siglip) + parameters(config.models.gemma3) + VALUE_HEAD_PARAMETERS
     needed, told = 0.0, []
-    for name, step, size in (("value", config.value, value), ("policy", config.policy, parameters(config.models.policy))):
+    for name, step, size in (
+        ("value", config.value, value),
+        ("policy", config.policy, parameters(config.models.policy)),
+    ):
         steps, count = checkpoint_count(step, frames(config))
         needed += count * size * BYTES_PER_PARAMETER
         told.append(f"{name} {count} x {size * BYTES_PER_PARAMETER / GB:.1f} GB ({steps} steps)")
@@ -97,7 +100,9 @@ def check_cards(config: Config) -> Iterator[Finding]:
         yield error("cards", "no NPU is visible", "give the container its devices (`doctor` says what is missing)")
         return
     if wanted > available:
-        yield error("cards", f"{wanted} asked for, {available} visible", f"set cards: {available}, or give more devices")
+        yield error(
+            "cards", f"{wanted} asked for, {available} visible", f"set cards: {available}, or give more devices"
+        )
     else:
         yield ok("cards", f"{wanted} of {available} visible")
     for name, step in (("value", config.value), ("policy", config.policy)):

@@ -68,7 +68,9 @@ def check_siglip(folder: Path) -> Iterator[Finding]:
         return
     size = content.get("vision_config", content).get("image_size", IMAGE_SIZE)
     if size != IMAGE_SIZE:
-        yield error(folder, f"SigLIP for {size} px", f"the value model feeds {IMAGE_SIZE} px: take a -{IMAGE_SIZE} variant")
+        yield error(
+            folder, f"SigLIP for {size} px", f"the value model feeds {IMAGE_SIZE} px: take a -{IMAGE_SIZE} variant"
+        )
     yield from weights(folder)
 
 
@@ -132,7 +134,11 @@ def check_norm_stats(folder: Path) -> Iterator[Finding]:
     files = sorted(folder.glob("**/norm_stats.json"))
     where = "physical-intelligence/libero/norm_stats.json"
     if not files:
-        yield error(folder / where, "no norm_stats.json", "step 4 needs it: compute it with openpi, or copy it from the base model")
+        yield error(
+            folder / where,
+            "no norm_stats.json",
+            "step 4 needs it: compute it with openpi, or copy it from the base model",
+        )
         return
     for path in files:
         try:
@@ -143,7 +149,9 @@ def check_norm_stats(folder: Path) -> Iterator[Finding]:
             yield error(path, f"not norm_stats: {problem}", "compute it again with openpi")
             continue
         if lacking:
-            yield error(path, f"lacks {', '.join(lacking)}", "compute it again with openpi (pi0.5 normalises by quantiles)")
+            yield error(
+                path, f"lacks {', '.join(lacking)}", "compute it again with openpi (pi0.5 normalises by quantiles)"
+            )
         else:
             yield ok(path, "state and actions")
 

@@ -1,6 +1,7 @@
 """Is a video whole? Opened with PyAV, the decoder that LeRobot uses on an NPU."""
 
 from pathlib import Path
+from typing import Any
 
 
 def video_problem(path: Path, frames: int, full: bool) -> str | None:
@@ -27,14 +28,14 @@ def video_problem(path: Path, frames: int, full: bool) -> str | None:
     return None
 
 
-def _decode_all(container: object, stream: object) -> int:
-    return sum(1 for _ in container.decode(stream))  # type: ignore[attr-defined]
+def _decode_all(container: Any, stream: Any) -> int:
+    return sum(1 for _ in container.decode(stream))
 
 
-def _decode_ends(container: object, stream: object) -> int:
-    next(container.decode(stream))  # type: ignore[attr-defined]
-    duration = stream.duration  # type: ignore[attr-defined]
+def _decode_ends(container: Any, stream: Any) -> int:
+    next(container.decode(stream))
+    duration = stream.duration
     if duration:
-        container.seek(int(duration * 0.9), stream=stream)  # type: ignore[attr-defined]
-        next(container.decode(stream))  # type: ignore[attr-defined]
+        container.seek(int(duration * 0.9), stream=stream)
+        next(container.decode(stream))
     return 0

@@ -50,9 +50,7 @@ def advantages(frames: Frames, values: np.ndarray, scale: Scale) -> dict[str, np
     }
 
 
-def reward_sums(
-    frames: Frames, scale: Scale, bounded: np.ndarray, beyond: np.ndarray, valid: np.ndarray
-) -> np.ndarray:
+def reward_sums(frames: Frames, scale: Scale, bounded: np.ndarray, beyond: np.ndarray, valid: np.ndarray) -> np.ndarray:
     """Discounted sum of the next `valid` rewards of every frame."""
     if abs(scale.gamma - 1.0) < 1e-8:  # undiscounted: a difference of two returns
         return frames.returns - np.where(beyond, 0.0, frames.returns[bounded])

@@ -20,7 +20,10 @@ from rlinf_npu.recap.drivers.advantage_math import Frames, Scale, advantages, th
 from rlinf_npu.recap.drivers.returns import read_tasks
 
 # Newer RLinf has these modules one level deeper or under another name.
-CRITIC = ("rlinf.models.embodiment.value_model.recap.modeling_critic", "rlinf.models.embodiment.value_model.modeling_critic")
+CRITIC = (
+    "rlinf.models.embodiment.value_model.recap.modeling_critic",
+    "rlinf.models.embodiment.value_model.modeling_critic",
+)
 DATASET = ("rlinf.data.datasets.recap.value_dataset", "rlinf.data.datasets.recap.value_model")
 
 
@@ -67,18 +70,21 @@ def load_model(config: Any, device: str) -> Any:
     )
 
 
-class Observations(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Observations(torch.utils.data.Dataset):  # type: ignore[misc, type-arg]
     """Frames of a LeRobot dataset as the value model wants them, prepared on the CPU."""
 
     def __init__(self, dataset: Any, model: Any, keys: dict[str, str], tasks: dict[int, str]) -> None:
+        """`keys`: observation name -> column; `tasks`: prompt by task index."""
         self.dataset, self.keys, self.tasks = dataset, keys, tasks
         self.transform, self.processor = model._input_transform, model.processor
         self.prepare = type(model)._prepare_observation_cpu
 
     def __len__(self) -> int:
+        """Frames."""
         return len(self.dataset)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        """One prepared observation, a batch of one."""
         sample = self.dataset[index]
         observation = {name: np.asarray(sample[key]) for name, key in self.keys.items() if key in sample}
         observation["prompt"] = sample.get("task") or self.tasks[int(sample["task_index"])]
@@ -168,7 +174,9 @@ def write(path: Path, table: pd.DataFrame, tag: str | None) -> None:
     table.to_parquet(path / "meta" / (f"advantages_{tag}.parquet" if tag else "advantages.parquet"), index=False)
 
 
-def note_mixture(path: Path, scale: Scale, entries: list[dict[str, Any]], label: dict[str, float], tag: str | None) -> None:
+def note_mixture(
+    path: Path, scale: Scale, entries: list[dict[str, Any]], label: dict[str, float], tag: str | None
+) -> None:
     """Record range, datasets and threshold in meta/mixture_config.yaml, keeping what else is there."""
     file = path / "meta/mixture_config.yaml"
     content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}

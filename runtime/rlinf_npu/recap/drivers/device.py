@@ -12,8 +12,7 @@ def record(folder: Path) -> None:
     import torch
 
     rank = int(os.environ.get("RANK", "0"))
-    npu = getattr(torch, "npu", None)
-    available = npu is not None and npu.is_available()
-    peak = int(npu.max_memory_allocated(int(os.environ.get("LOCAL_RANK", "0")))) if available else 0
+    available = hasattr(torch, "npu") and torch.npu.is_available()
+    peak = int(torch.npu.max_memory_allocated(int(os.environ.get("LOCAL_RANK", "0")))) if available else 0
     facts = {"rank": rank, "npu_available": available, "peak_bytes": peak}
     (folder / f"{PREFIX}{rank}.json").write_text(json.dumps(facts), encoding="utf-8")

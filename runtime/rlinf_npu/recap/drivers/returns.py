@@ -4,6 +4,7 @@ Reward -1 per frame; at an episode's end 0 for a success, `failure_reward` for a
 in float32 as upstream does, so that both sources give the same numbers.
 """
 
+import itertools
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,7 @@ def file_returns(path: Path, kind: str, gamma: float, failure_reward: float, tas
     episodes = table["episode_index"].to_numpy().astype(np.int64)
     starts = [0, *(np.flatnonzero(np.diff(episodes)) + 1).tolist(), len(episodes)]
     returns, rewards = np.empty(len(episodes), np.float32), np.empty(len(episodes), np.float32)
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in itertools.pairwise(starts):
         if start == end:
             continue
         success = kind == "sft" or bool(table["is_success"][end - 1].as_py())

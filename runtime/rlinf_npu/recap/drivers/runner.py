@@ -41,6 +41,7 @@ class RecapRunner(SFTRunner):  # type: ignore[misc]
     """Used in place of SFTRunner, by upstream's scripts and by our driver."""
 
     def __init__(self, cfg: Any, actor: Any, run_timer: Any = None) -> None:
+        """Arguments as of SFTRunner."""
         super().__init__(cfg=cfg, actor=actor, run_timer=run_timer)
         self._stop = False
         self._saved_step = -1

@@ -7,6 +7,7 @@ elsewhere than an undisturbed one.
 import importlib
 import os
 import random
+from pathlib import Path
 from typing import Any
 
 
@@ -39,7 +40,7 @@ def resume_mid_epoch() -> None:
 
     def load_checkpoint(self: Any, load_path: str, *args: Any, **kwargs: Any) -> Any:
         result = original(self, load_path, *args, **kwargs)
-        step = os.path.basename(os.path.dirname(load_path.rstrip("/"))).rsplit("_", 1)[-1]
+        step = Path(load_path).parent.name.rsplit("_", 1)[-1]
         if step.isdigit():
             skip_used(self, int(step))
         return result

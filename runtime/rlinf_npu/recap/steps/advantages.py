@@ -75,7 +75,12 @@ class AdvantagesStep(Step):
         write_text(config_file, compose(context.source, self.name, settings, {}))
         command = launcher(self.name, config_file, context.source.script(self.name))
         if context.cards > 1:
-            torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={context.cards}", f"--master_port={free_port()}"]
+            torchrun = [
+                "-m",
+                "torch.distributed.run",
+                f"--nproc_per_node={context.cards}",
+                f"--master_port={free_port()}",
+            ]
             command = [sys.executable, *torchrun, *command[1:]]
         return command, log_dir / LOG_NAMES[self.name]
 
@@ -137,8 +142,10 @@ def require_npu(log_dir: Path, cards: int) -> int:
         raise StepFailed(f"{len(facts)} of {cards} ranks came to their end")
     idle = [str(fact["rank"]) for fact in facts if fact["peak_bytes"] <= 0]
     if idle:
-        raise StepFailed(f"rank {', '.join(idle)} allocated nothing on its NPU: step 3 ran on the CPU (is npufix applied?)")
-    return sum(fact["peak_bytes"] for fact in facts) >> 20
+        raise StepFailed(
+            f"rank {', '.join(idle)} allocated nothing on its NPU: step 3 ran on the CPU (is npufix applied?)"
+        )
+    return int(sum(fact["peak_bytes"] for fact in facts)) >> 20
 
 
 def free_port() -> int:

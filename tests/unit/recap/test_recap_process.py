@@ -1,0 +1,77 @@
+"""Process trees: all of ours end, nobody else's."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rlinf_npu.recap.environment import RUN_MARK
+from rlinf_npu.recap.process import end_all, marked_processes, start
+
+# A parent whose child leaves the session, as Ray's daemons do, and ignores SIGTERM.
+STUBBORN = """
+import subprocess, sys, time
+child = "import signal, time; signal.signal(15, signal.SIG_IGN); print(6 * 7777, flush=True); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
+time.sleep(60)
+"""
+ORPHAN = """
+import subprocess, sys, time
+from rlinf_npu.recap.drivers.launch import die_with_parent
+die_with_parent()
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def wait_for(condition, seconds: float = 10.0) -> bool:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_everything_with_the_mark_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    ours = start([sys.executable, "-c", STUBBORN], {**os.environ, RUN_MARK: "mine"}, tmp_path, log)
+    theirs = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], env={**os.environ, RUN_MARK: "other"}
+    )
+    try:
+        assert wait_for(lambda: b"46662" in log.read_bytes())
+        assert len(marked_processes("mine")) == 2
+        assert end_all("mine", seconds=0.3) == 2
+        assert ours.wait(5) < 0
+        assert marked_processes("mine") == []
+        assert theirs.poll() is None
+    finally:
+        theirs.kill()
+        theirs.wait()
+        end_all("mine")
+
+
+def test_a_step_dies_with_its_recap() -> None:
+    middle = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {ORPHAN!r}]); p.wait()"
+    parent = subprocess.Popen([sys.executable, "-c", middle], stdout=subprocess.PIPE, env=_env("die"))
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"ready\n"
+    parent.kill()
+    parent.wait()
+    assert wait_for(lambda: not marked_processes("die"), 5)
+    parent.stdout.close()
+
+
+def _env(mark: str) -> dict[str, str]:
+    runtime = str(Path(__file__).parents[3] / "runtime")
+    return {**os.environ, RUN_MARK: mark, "PYTHONPATH": runtime}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> object:
+    yield
+    for mark in ("mine", "other", "die"):
+        end_all(mark, 0.1)
