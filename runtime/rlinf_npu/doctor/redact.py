@@ -4,8 +4,11 @@ Two nets: the values of variables with secret names are removed wherever they oc
 removed whatever they are called.
 """
 
+import base64
+import json
 import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 MASK = "[redacted]"
 _SHORTEST = 4  # a shorter value would blank out half the text
@@ -38,12 +41,19 @@ _FORMS = [
 ]
 
 
+def _forms_of(secret: str) -> set[str]:
+    """A secret as it may occur in text: itself, its lines, and as JSON, URLs and base64 write it."""
+    encoded = base64.b64encode(secret.encode()).decode()
+    return {secret, *secret.splitlines(), json.dumps(secret)[1:-1], quote(secret, safe=""), quote(secret), encoded}
+
+
 class Redactor:
     """Removes secrets; made once from the environment it protects."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Remember the values of variables with secret names."""
-        values = {value for name, value in env.items() if self.is_secret_name(name) and len(value) >= _SHORTEST}
+        secrets = [value for name, value in env.items() if self.is_secret_name(name)]
+        values = {form for secret in secrets for form in _forms_of(secret) if len(form) >= _SHORTEST}
         self._values = sorted(values, key=len, reverse=True)  # a longer one may contain a shorter one
 
     @staticmethod

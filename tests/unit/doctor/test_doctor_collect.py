@@ -4,7 +4,9 @@ import json
 import os
 import stat
 import tarfile
+from base64 import b64encode
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from doctor_machine import Machine
@@ -102,6 +104,15 @@ def test_secret_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["PATH", "ASCEND_HOME_PATH", "AUTHOR", "KEYBOARD", "HCCL_IF_BASE_PORT", "MONKEY"])
 def test_harmless_names(name: str) -> None:
     assert not Redactor.is_secret_name(name)
+
+
+def test_other_spellings_of_a_secret() -> None:
+    secret = 'p"w/ö\nsecond line'
+    redactor = Redactor({"DB_PASSWORD": secret})
+    spellings = [secret, json.dumps(secret), quote(secret), quote(secret, safe=""), b64encode(secret.encode()).decode()]
+    for spelling in [*spellings, "only the second line"]:
+        text = redactor.text(f"seen: {spelling} end")
+        assert "second" not in text and spelling not in text and text.endswith("end"), spelling
 
 
 def test_short_values_do_not_blank_the_text() -> None:
