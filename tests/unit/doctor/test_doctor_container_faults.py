@@ -378,7 +378,7 @@ def test_several_hosts(container: Machine) -> None:
 
 
 def test_recap_check_is_asked(container: Machine) -> None:
-    container.recap = container.file("/work/recap.yaml", "{}")
+    container.recap = container.file("/workspace/recap.yaml", "{}")
     assert "recap-check" in container.examine().skipped
     answer = (
         '{"findings": [{"what": "no meta/", "where": "/data/sft", "fix": "download it again", "severity": "error"}]}'

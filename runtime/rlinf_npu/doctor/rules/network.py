@@ -44,10 +44,10 @@ def _port(netloc: str, scheme: str) -> int:
     "proxy-loopback",
     "Proxy and loopback",
     severity=Severity.WARNING,
-    meaning="A proxy is set without an exception for loopback: Ray's and torch's connections inside the host go "
-    "to the proxy and hang.",
+    meaning="A proxy is set without an exception for loopback: connections inside the host (Ray's gRPC and dashboard) "
+    "go to the proxy and fail.",
     fix="Set no_proxy and NO_PROXY to localhost,127.0.0.1 and the hosts of the job.",
-    link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
+    link="https://github.com/ray-project/ray/issues/14350",
 )
 def proxy_loopback(ctx: Context) -> Iterator[Hit]:
     """no_proxy names loopback."""

@@ -49,7 +49,7 @@ def versions_triple(ctx: Context) -> Iterator[Hit]:
     severity=Severity.WARNING,
     meaning="A package of the image was replaced after it was built; what was tested is not what runs.",
     fix="Start a fresh container; put additions into an image of your own, resolved together with the lock.",
-    link="https://github.com/verl-project/verl/pull/4141",
+    link="https://github.com/verl-project/verl/pull/4143",
 )
 def versions_changed(ctx: Context) -> Iterator[Hit]:
     """Installed torch and torch_npu, and the toolkit, against facts.json."""
