@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from cannsim_host_ops import randomness
 from cannsim_host_ops.memory import DEVICE_TYPE, host_view, on_device, to_device, to_host
 
 Kernel = Callable[..., Any]
@@ -22,13 +23,20 @@ def host_kernel(operator: Any) -> Kernel:
     may_resize = bool(written) and schema.overload_name.endswith("out")
     returns_written = bool(written) and len(schema.returns) == len(written) and all(r.alias_info for r in schema.returns)
 
+    random = randomness.draws(operator)
+
     def kernel(*args: Any, **kwargs: Any) -> Any:
         device = _device_of(args, kwargs)
         originals = [slot.get(args, kwargs) for slot in written]
         host_args, host_kwargs = list(tree_map(to_host, args)), dict(tree_map(to_host, kwargs))
         if may_resize:
             _let_operator_allocate(written, originals, host_args, host_kwargs)
-        result = operator(*host_args, **host_kwargs)
+        if random:
+            generator = randomness.device_generator([*args, *kwargs.values()], device)
+            with randomness.following(generator):
+                result = operator(*host_args, **host_kwargs)
+        else:
+            result = operator(*host_args, **host_kwargs)
         hosts = [slot.get(host_args, host_kwargs) for slot in written]
         if may_resize:
             _resize_outputs(originals, hosts)

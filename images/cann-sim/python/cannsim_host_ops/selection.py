@@ -18,6 +18,9 @@ KEPT = frozenset({
     "record_stream", "resize_", "resize_as_", "set_", "unfold", "view", "view_as_complex", "view_as_real",
 })  # fmt: skip
 
+# A kernel under one of these runs on CPU tensors.
+_CPU_KEYS = ("CPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
 Replacement = tuple[str, str, Kernel]  # operator with overload, dispatch key, kernel
 
 
@@ -53,9 +56,14 @@ def _is_view(operator: Any) -> bool:
     return any(result.alias_info and not result.alias_info.is_write for result in operator._schema.returns)
 
 
+def _cpu_can(full: str) -> bool:
+    """Some operators exist for accelerators only (fused LSTM cells). Theirs stay, and report that they are missing."""
+    return any(_has(full, key) for key in _CPU_KEYS)
+
+
 def _device_kernels() -> Iterator[Replacement]:
     for full, base, operator in _aten_operators():
-        if base not in KEPT and _has(full, DEVICE) and not _is_view(operator):
+        if base not in KEPT and _has(full, DEVICE) and not _is_view(operator) and _cpu_can(full):
             yield full, DEVICE, host_kernel(operator)
 
 
