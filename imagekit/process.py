@@ -129,15 +129,14 @@ def _killed_on_leaving(process: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def end_group(process: "subprocess.Popen[str] | subprocess.Popen[bytes]", patience: float = 3.0) -> None:
-    """Ask the process group to end, then kill it."""
-    for sign in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, sign)
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            continue
-        return
+    """Ask the process group to end, then kill what is left of it: helpers may outlive the one that started them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(patience)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def version_tuple(text: str) -> tuple[int, ...]:

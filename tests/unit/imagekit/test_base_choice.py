@@ -189,7 +189,7 @@ def write_root(root: Path, day: int) -> None:
     (root / "var/lib/apt/lists/deb_Packages").write_text("list")
     (root / "etc/shadow").write_text(f"root:*:{day}:0:99999:7:::\nsync:*:{day}:0:99999:7:::\n")
     (root / "etc/os-release").write_text("ID=debian\n")
-    os.utime(root / "etc/os-release", (day, day))
+    os.utime(root / "etc/os-release", (1000, 1000))  # as packed in a package: a time that must stay
 
 
 def test_nothing_of_this_machine_or_day_stays_in_the_root(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def bootstrapping(
     monkeypatch.setattr("imagekit.apt.KEYRING", "/dev/null")
     monkeypatch.setattr(bootstrap, "SCRATCH", tmp_path / "scratch")
     programs("unshare", 'shift; exec "$@"')
-    programs("debootstrap", f'PATH=$BIN; echo "$@" > {tmp_path}/arguments; cp -r {tmp_path}/root "$5"; touch "$5/etc"')
+    programs("debootstrap", f'PATH=$BIN; echo "$@" > {tmp_path}/arguments; cp -rp {tmp_path}/root "$5"; touch "$5/etc"')
     for name in ("tar", "sleep"):
         programs(name, f'PATH=$BIN exec {name} "$@"')
     return fake
@@ -245,6 +245,10 @@ def test_the_mirror_is_used_but_does_not_stay(
         sources = archive.extractfile("./etc/apt/sources.list.d/debian.sources")
         assert sources
         text = sources.read().decode()
+        names = [tuple(name.split("/")) for name in archive.getnames()]
+        assert names == sorted(names)
+        assert archive.getmember("./etc/os-release").mtime == 1000
+        assert archive.getmember("./etc/shadow").mtime == bootstrap.FIXED_TIME
     assert "mirror.example" not in text
     assert "Suites: bookworm bookworm-updates\n" in text
     assert "Suites: bookworm-security\n" in text
