@@ -89,7 +89,7 @@ sim-host-clean: venv ## remove exactly what sim-host made
 
 .PHONY: doctor
 doctor: venv ## look this host over for what usually goes wrong
-	@$(BUILD) plan >/dev/null && RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor
+	@$(BUILD) plan >/dev/null && RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host
 
 .PHONY: clean
 clean: ## remove what was built into this folder (images stay)

@@ -164,6 +164,15 @@ class Devices(Model):
     visible: list[str]
 
 
+class Paths(Model):
+    """Where things are inside the images."""
+
+    toolkit: str
+    venv: str
+    rlinf: str
+    runtime: str
+
+
 class Override(Model):
     """A requirement that replaces what packages ask for."""
 
@@ -211,6 +220,7 @@ class Manifest(Model):
     mirrors: dict[str, Mirror]
     engine: EngineSpec
     devices: Devices
+    paths: Paths
     python: PythonSet
 
     @model_validator(mode="after")

@@ -85,6 +85,10 @@ def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
             "check_exception": [e.model_dump() for e in manifest.python.check_exception],
         },
         "label_prefix": manifest.project.label_prefix,
+        "engine": manifest.engine.model_dump(),
+        "disk_gib": manifest.defaults.disk_gib,
+        "created": request.created,
+        "paths": manifest.paths.model_dump() | {"python": f"{manifest.paths.venv}/bin/python3"},
     }
 
 
