@@ -164,7 +164,7 @@ class Daemon:
             if now - said > 5:
                 said = now
                 say(f"  waiting for dockerd to answer ({now - begun:.0f} s)")
-            time.sleep(0.3)
+            time.sleep(0.1)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
