@@ -35,7 +35,7 @@ class Count:
 def visible_ids(text: str | None) -> list[int] | None:
     """Card ids that ASCEND_RT_VISIBLE_DEVICES asks for; None means every card.
 
-    Works on any text: what comes behind the first character that is neither digit nor comma is ignored, as torch_npu does.
+    Works on any text: as in torch_npu, the first character that is neither digit nor comma ends it.
     """
     if text is None:
         return None
@@ -60,7 +60,7 @@ def visible_count(present: int, ids: Sequence[int] | None) -> int:
 
 
 def davinci_nodes(folder: Path) -> tuple[int, int]:
-    """Device nodes davinci<number> in a folder: (usable by this user, all). davinci_manager and the like do not count."""
+    """Device nodes davinci<number> in a folder (davinci_manager does not count): usable by this user, and all."""
     try:
         nodes = [entry for entry in folder.iterdir() if NODE.fullmatch(entry.name)]
     except OSError:

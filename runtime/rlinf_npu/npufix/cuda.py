@@ -8,10 +8,48 @@ from rlinf_npu.npufix.pyfile import PyFile
 
 # Calls that torch.npu of torch_npu 2.6.0.post3 has under the same name and with the same meaning.
 MEMORY_CALLS = frozenset(
-    ["empty_cache", "synchronize", "memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved", "memory_stats", "memory_summary", "memory_snapshot", "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_reserved", "mem_get_info"]
+    {
+        "empty_cache",
+        "max_memory_allocated",
+        "max_memory_reserved",
+        "mem_get_info",
+        "memory_allocated",
+        "memory_reserved",
+        "memory_snapshot",
+        "memory_stats",
+        "memory_summary",
+        "reset_max_memory_allocated",
+        "reset_max_memory_reserved",
+        "reset_peak_memory_stats",
+        "synchronize",
+    }
 )
 DEVICE_CALLS = frozenset(
-    ["current_device", "set_device", "device_count", "get_device_name", "get_device_properties", "is_initialized", "init", "current_stream", "default_stream", "set_stream", "stream", "Stream", "Event", "device", "manual_seed", "manual_seed_all", "seed", "seed_all", "initial_seed", "get_rng_state", "set_rng_state", "get_rng_state_all", "set_rng_state_all"]
+    {
+        "Event",
+        "Stream",
+        "current_device",
+        "current_stream",
+        "default_stream",
+        "device",
+        "device_count",
+        "get_device_name",
+        "get_device_properties",
+        "get_rng_state",
+        "get_rng_state_all",
+        "init",
+        "initial_seed",
+        "is_initialized",
+        "manual_seed",
+        "manual_seed_all",
+        "seed",
+        "seed_all",
+        "set_device",
+        "set_rng_state",
+        "set_rng_state_all",
+        "set_stream",
+        "stream",
+    }
 )
 AVAILABILITY = "is_available"
 NPU_API = MEMORY_CALLS | DEVICE_CALLS | {AVAILABILITY}

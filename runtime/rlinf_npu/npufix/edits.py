@@ -3,6 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
@@ -35,7 +36,7 @@ def rewrite(path: str, text: str, edits: Sequence[Edit], helpers: frozenset[str]
 
 def missing_helpers(text: str, helpers: frozenset[str]) -> list[str]:
     """Helpers that the module does not import yet."""
-    have = set()
+    have: set[str] = set()
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(HELPER_MODULE.removeprefix("rlinf.")):
             have.update(alias.name for alias in node.names)
@@ -90,7 +91,7 @@ class _Transformer(cst.CSTTransformer):
 
     def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]  # LibCST's own signature is as loose
         """Edit expressions by position, everything else by the leave_ methods."""
-        updated = super().on_leave(original_node, updated_node)
+        updated: Any = super().on_leave(original_node, updated_node)
         if isinstance(original_node, cst.BaseExpression) and self._expressions:
             for edit in self._expressions.get(self._span(original_node), ()):
                 if edit in self._done or not _fits(edit, updated):

@@ -186,7 +186,11 @@ class Plan:
             for site in sites:
                 entries = fixes.setdefault(fix_id, {}).setdefault(site.path, [])
                 entries.append({"line": site.line, "code": site.code})
-        return json.dumps({"tool": "npufix", "fixes": fixes}, indent=1, sort_keys=True) + "\n"
+        uses = [
+            {"path": use.path, "line": use.line, "kind": use.kind, "code": use.code, "fix": use.fix}
+            for use in [*self.tree.fixed_uses, *(use for use in self.uses if use.fix)]
+        ]
+        return json.dumps({"tool": "npufix", "fixes": fixes, "uses": uses}, indent=1, sort_keys=True) + "\n"
 
 
 def _cures(edit: Edit, use: Span | None) -> bool:
@@ -247,7 +251,7 @@ def helper_text() -> str:
 def scan(tree: Tree, progress: Progress = _silent) -> Report:
     """Look, change nothing."""
     plan = Plan(tree, progress)
-    return Report(tree, plan.results(), plan.uses)
+    return Report(tree, plan.results(), [*tree.fixed_uses, *plan.uses])
 
 
 def apply(tree: Tree, progress: Progress = _silent) -> Report:
@@ -267,7 +271,7 @@ def apply(tree: Tree, progress: Progress = _silent) -> Report:
     results = [replace_status(result) for result in results]
     after = Plan(Tree(tree.root), only=texts)
     unchanged = [use for use in plan.uses if use.path not in texts]
-    return Report(after.tree, results, [*_fixed(plan.uses), *unchanged, *after.uses], texts)
+    return Report(after.tree, results, [*after.tree.fixed_uses, *unchanged, *after.uses], texts)
 
 
 def replace_status(result: FixResult) -> FixResult:
@@ -276,14 +280,10 @@ def replace_status(result: FixResult) -> FixResult:
     return FixResult(result.fix, status, result.sites, result.notes)
 
 
-def _fixed(before: Sequence[Use]) -> list[Use]:
-    return [replace(use, status="fixed", reason="") for use in before if use.fix]
-
-
 def diff(tree: Tree, progress: Progress = _silent) -> str:
     """Unified diff of what apply would do."""
     plan = Plan(tree, progress)
-    parts = []
+    parts: list[str] = []
     for path, text in plan.new_texts().items():
         before = tree.text(path).splitlines(keepends=True) if tree.exists(path) else []
         parts += difflib.unified_diff(before, text.splitlines(keepends=True), f"a/{path}", f"b/{path}")
@@ -304,7 +304,7 @@ def write_all(root: Path, texts: dict[str, str]) -> None:
             staged.append((_stage(target, text), target))
         for temporary, target in staged:
             old.append((target, target.read_bytes() if target.exists() else None))
-            os.replace(temporary, target)
+            temporary.replace(target)
     except BaseException as error:
         for target, content in reversed(old):
             _restore(target, content)

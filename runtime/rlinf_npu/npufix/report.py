@@ -21,7 +21,7 @@ EXAMPLES = {"offline_rl": "offline-rl", "sft": "sft", "embodiment": "embodied", 
 
 
 def area(path: str) -> str:
-    """Which path a file belongs to: offline-rl, sft, embodied, core (shared by them), or one that is not run on NPUs."""
+    """Path that a file belongs to: offline-rl, sft, embodied, core (shared), or one that is not run on NPUs."""
     for folder, name in OFF_PATHS.items():
         if path.startswith(folder):
             return name

@@ -19,6 +19,8 @@ SCOPES = (
     ast.DictComp,
     ast.GeneratorExp,
 )
+# Statements and patterns that bind the name in their attribute `name`.
+NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
 OTHER = "?"  # bound by something that is not an import
 
 
@@ -112,12 +114,9 @@ class Scopes:
         elif isinstance(node, ast.arg):
             scope = next(parent for parent in self.ancestors(node) if isinstance(parent, SCOPES))
             self._bindings[scope][node.arg].add(OTHER)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (isinstance(node, ast.ExceptHandler) and node.name):
-            self._bind(node, node.name, OTHER)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            if isinstance(node, ast.Global):
-                self._globals[self.scope_of(node)].update(node.names)
-        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name:
+        elif isinstance(node, ast.Global):
+            self._globals[self.scope_of(node)].update(node.names)
+        elif isinstance(node, NAMED) and node.name:
             self._bind(node, node.name, OTHER)
 
     def _is_none_fallback(self, node: ast.Name) -> bool:

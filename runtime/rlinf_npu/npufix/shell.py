@@ -20,7 +20,8 @@ def commands(text: str) -> Iterator[Command]:
     """Logical lines of a script that are neither empty, nor comments, nor inside a here-document."""
     closing: str | None = None
     strip_tabs = False
-    start, parts = 0, []
+    start = 0
+    parts: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if closing is not None:
             if (line.lstrip("\t") if strip_tabs else line) == closing:

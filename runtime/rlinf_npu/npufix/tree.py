@@ -5,8 +5,9 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from rlinf_npu.npufix.model import HELPER_PATH, UsageError
+from rlinf_npu.npufix.model import HELPER_PATH, UsageError, Use
 
 RECORD_NAME = ".npufix.json"
 ROOTS = ("rlinf", "examples")
@@ -74,7 +75,26 @@ class Tree:
 
     @cached_property
     def record(self) -> dict[str, dict[str, list[dict[str, object]]]]:
-        """What earlier runs changed: {fix id: {path: [{line, kind, code}]}}; empty for an untouched tree.
+        """What earlier runs changed: {fix id: {path: [{line, code}]}}; empty for an untouched tree.
+
+        Raises:
+            UsageError: the record is damaged.
+        """
+        fixes = self._recorded.get("fixes", {})
+        return fixes if isinstance(fixes, dict) else {}
+
+    @cached_property
+    def fixed_uses(self) -> list[Use]:
+        """Uses of CUDA that earlier runs removed; their lines are those of the tree before.
+
+        Raises:
+            UsageError: the record is damaged.
+        """
+        return [Use(**entry, status="fixed") for entry in self._recorded.get("uses", [])]
+
+    @cached_property
+    def _recorded(self) -> dict[str, Any]:
+        """The record's content, {} for an untouched tree.
 
         Raises:
             UsageError: the record is damaged.
@@ -83,9 +103,8 @@ class Tree:
         if not file.is_file():
             return {}
         try:
-            fixes = json.loads(file.read_text(encoding="utf-8"))["fixes"]
-        except (ValueError, KeyError, TypeError) as error:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            content["fixes"].items()
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(f"{file} is damaged ({error}); restore the tree, then run npufix apply again") from error
-        if not isinstance(fixes, dict):
-            raise UsageError(f"{file} is damaged; restore the tree, then run npufix apply again")
-        return fixes
+        return content  # type: ignore[no-any-return]  # an object with "fixes", as just tried

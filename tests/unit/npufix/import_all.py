@@ -49,9 +49,8 @@ def reached(root: Path) -> list[str]:
 
 
 def alias_lerobot() -> None:
-    """PyPI's lerobot has no `lerobot.common`, which RLinf imports; the images carry an alias package, here it is made."""
-    import lerobot
-
+    """PyPI's lerobot has no `lerobot.common`, which RLinf imports; the images carry an alias, here it is made."""
+    lerobot = importlib.import_module("lerobot")
     if importlib.util.find_spec("lerobot.common") is None:
         common = types.ModuleType("lerobot.common")
         common.__path__ = list(lerobot.__path__)

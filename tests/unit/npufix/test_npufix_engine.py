@@ -1,6 +1,5 @@
 """Statuses, idempotence, atomic writing, the record, what counts as open."""
 
-import os
 import stat
 from pathlib import Path
 
@@ -59,6 +58,7 @@ def test_apply_then_already(make_tree: TreeMaker) -> None:
     assert second.changed == {}
     assert status(second, "cuda-memory-call") is Status.ALREADY
     assert status(second, "script-exit-code") is Status.ALREADY
+    assert second.uses == first.uses  # what was fixed is still told
     assert problems(engine.scan(again(tree))) == []
 
 
@@ -126,15 +126,16 @@ def test_area(path: str, expected: str) -> None:
 def test_failed_write_leaves_the_tree_as_it_was(make_tree: TreeMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(FILES)
     before = snapshot(tree)
-    real, calls = os.replace, []
+    real = Path.replace
+    calls: list[Path] = []
 
-    def failing(source: Path, target: Path) -> None:
+    def failing(source: Path, target: Path) -> Path:
         calls.append(target)
         if len(calls) == 4:
             raise OSError(28, "No space left on device", str(target))
-        real(source, target)
+        return real(source, target)
 
-    monkeypatch.setattr(engine.os, "replace", failing)
+    monkeypatch.setattr(Path, "replace", failing)
     with pytest.raises(NpufixError, match="No space left on device; the tree is unchanged"):
         engine.apply(tree)
     assert len(calls) == 4
@@ -144,15 +145,16 @@ def test_failed_write_leaves_the_tree_as_it_was(make_tree: TreeMaker, monkeypatc
 def test_interrupt_leaves_the_tree_as_it_was(make_tree: TreeMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(FILES)
     before = snapshot(tree)
-    real, calls = os.replace, []
+    real = Path.replace
+    calls: list[Path] = []
 
-    def interrupted(source: Path, target: Path) -> None:
-        real(source, target)
-        calls.append(target)
+    def interrupted(source: Path, target: Path) -> Path:
+        calls.append(real(source, target))
         if len(calls) == 3:
             raise KeyboardInterrupt
+        return target
 
-    monkeypatch.setattr(engine.os, "replace", interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         engine.apply(tree)
     assert snapshot(tree) == before
@@ -202,9 +204,10 @@ def test_text_that_is_not_utf8_is_named(make_tree: TreeMaker) -> None:
 
 def test_damaged_record_is_named(make_tree: TreeMaker) -> None:
     tree = make_tree()
-    (tree.root / RECORD_NAME).write_text("{")
-    with pytest.raises(UsageError, match="damaged"):
-        engine.scan(tree)
+    for text in ("{", "[]", "{}", '{"fixes": 3}'):
+        (tree.root / RECORD_NAME).write_text(text)
+        with pytest.raises(UsageError, match="damaged"):
+            engine.scan(again(tree))
 
 
 def test_tree_is_found_from_the_package_too(make_tree: TreeMaker, tmp_path: Path) -> None:

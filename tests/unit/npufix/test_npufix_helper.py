@@ -1,4 +1,4 @@
-"""The module that npufix adds to a tree, tried with a torch of our own making: with an NPU, without, with none at all."""
+"""The module that npufix adds to a tree, tried with a torch of our own making: with NPUs, without, with none at all."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ import sys
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from rlinf_npu.npufix.cuda import NPU_API
 from rlinf_npu.npufix.inject import npu_compat
 
 
@@ -89,6 +90,4 @@ def test_a_path_to_something_else_is_an_error(tag: str) -> None:
 
 def test_calls_that_fixes_send_to_the_npu_exist_there() -> None:
     torch_npu = pytest.importorskip("torch_npu", reason="needs torch_npu and a (simulated) CANN", exc_type=ImportError)
-    from rlinf_npu.npufix.cuda import NPU_API
-
     assert [name for name in sorted(NPU_API) if not hasattr(torch_npu.npu, name)] == []

@@ -191,7 +191,9 @@ CURED = {
         ],
     ),
     "arguments of a DataLoader in a dict": (
-        'def f(n, pin):\n    return {\n        "num_workers": n,\n        "pin_memory": pin,  # fast\n    }\n',
+        "from torch.utils.data import DataLoader\n\n\ndef options(n, pin):\n"
+        '    return {\n        "num_workers": n,\n        "pin_memory": pin,  # fast\n    }\n'
+        "\n\ndef f(d):\n    return DataLoader(d, **options(1, True))\n",
         [],
         [HELPER + "pin_device", '"pin_memory_device": pin_device(pin),'],
     ),
@@ -306,7 +308,7 @@ LEFT_ALONE = {
     "unknown call with the word": 'def f(x):\n    return x.register("cuda")\n',
     "cuda with an index": "def f(x):\n    return x.cuda(1)\n",
     "method named cuda of an imported module": "import genericlib\n\n\ndef f():\n    return genericlib.cuda()\n",
-    "module that needs CUDA": "import megatron\nimport torch\n\n\ndef f(x):\n    torch.cuda.synchronize()\n    return x.cuda()\n",
+    "module that needs CUDA": "import megatron\nimport torch\n\n\ndef f():\n    torch.cuda.synchronize()\n",
     "class that needs CUDA": (
         "import torch\n\n\nclass Engine:\n    def start(self):\n        import vllm\n\n        return vllm\n\n"
         "    def stop(self):\n        torch.cuda.empty_cache()\n"
@@ -318,12 +320,14 @@ LEFT_ALONE = {
         '    return LeRobotDataset(p, video_backend="torchcodec")\n'
     ),
     "video backend possibly given": (
-        "from lerobot.datasets.lerobot_dataset import LeRobotDataset\n\n\ndef f(p, **kw):\n    return LeRobotDataset(p, **kw)\n"
+        "from lerobot.datasets.lerobot_dataset import LeRobotDataset\n\n\n"
+        "def f(p, **kw):\n    return LeRobotDataset(p, **kw)\n"
     ),
     "another LeRobotDataset": "class LeRobotDataset:\n    pass\n\n\ndef f():\n    return LeRobotDataset()\n",
     "no pinning": (
         "from torch.utils.data import DataLoader\n\n\ndef f(d):\n    return DataLoader(d, pin_memory=False)\n"
     ),
+    "dict for something else": 'OPTIONS = {"num_workers": 1, "pin_memory": True}\n',
     "pinning device given": (
         "from torch.utils.data import DataLoader\n\n\ndef f(d):\n"
         '    return DataLoader(d, pin_memory=True, pin_memory_device="npu")\n'
@@ -366,7 +370,7 @@ def test_module_that_imports_a_cuda_only_module_is_left_alone(make_tree: TreeMak
         make_tree(
             {
                 "rlinf/base.py": "from megatron.core import parallel_state\n",
-                "rlinf/child.py": "from rlinf.base import parallel_state\nimport torch\n\n\ndef f(x):\n    return x.cuda()\n",
+                "rlinf/child.py": "from rlinf.base import parallel_state\n\n\ndef f(x):\n    return x.cuda()\n",
             }
         )
     )

@@ -12,7 +12,7 @@ LOGS = {
     "OSError: libnvrtc.so.13: cannot open shared object file": "lerobot-video-backend",
     'File "/x/tensorflow/python/platform/self_check.py", line 3': "tensorflow-import",
     "UserWarning: User provided device_type of 'cuda', but CUDA is not available. Disabling": "autocast-device",
-    "FileNotFoundError: Advantage file not found: /d/meta/advantages_/d/meta/advantages.parquet.parquet": "advantage-tag",
+    "FileNotFoundError: Advantage file not found: /d/advantages_/d/meta/advantages.parquet.parquet": "advantage-tag",
     "FileNotFoundError: /d/meta/advantages_d/meta/advantages.parquet.parquet": "advantage-tag-config",
 }
 

@@ -13,16 +13,14 @@ def find(file: PyFile) -> Iterator[Site]:
     """f"advantages_{tag}.parquet"."""
     for node in file.of(ast.JoinedStr):
         assert isinstance(node, ast.JoinedStr)
-        if len(node.values) != 3 or not isinstance(node.values[1], ast.FormattedValue):
-            continue
-        head, field, tail = node.values
-        if _is(head, "advantages_") and _is(tail, ".parquet") and field.format_spec is None:
-            text = f"advantages_name({ast.unparse(field.value)})"
-            yield file.site(ID, node, [file.replace(node, text)], frozenset({"advantages_name"}))
-
-
-def _is(node: ast.expr, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
+        match node.values:
+            case [
+                ast.Constant("advantages_"),
+                ast.FormattedValue(value=tag, format_spec=None),
+                ast.Constant(".parquet"),
+            ]:
+                text = f"advantages_name({ast.unparse(tag)})"
+                yield file.site(ID, node, [file.replace(node, text)], frozenset({"advantages_name"}))
 
 
 FIX = Fix(

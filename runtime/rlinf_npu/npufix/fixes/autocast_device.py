@@ -29,7 +29,8 @@ def find(file: PyFile) -> Iterator[Site]:
 
 def _device_argument(node: ast.Call) -> ast.expr | None:
     named = [keyword.value for keyword in node.keywords if keyword.arg in {"device_type", "device"}]
-    return (node.args or named or [None])[0]
+    found = [*node.args, *named]
+    return found[0] if found else None
 
 
 def _gate_edits(file: PyFile, node: ast.Call) -> list[Edit]:

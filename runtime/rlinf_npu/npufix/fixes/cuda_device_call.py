@@ -22,7 +22,7 @@ FIX = Fix(
         "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'; "
         "AssertionError: Torch not compiled with CUDA enabled"
     ),
-    why="A CPU build of torch, which torch_npu needs, has no CUDA runtime behind torch.cuda; torch.npu has the same calls.",
+    why="torch_npu needs a CPU build of torch, where torch.cuda has nothing behind it; torch.npu has the same calls.",
     seen="a4b6abe: reward worker, asynchronous PPO actor, utils/distributed.py, data/io_struct.py, step 3's set-up",
     kind="python",
     signs=(r"Torch not compiled with CUDA enabled", r"_cuda_setDevice"),

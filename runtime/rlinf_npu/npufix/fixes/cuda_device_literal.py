@@ -27,23 +27,27 @@ def find(file: PyFile) -> Iterator[Site]:
 
 def _is_device(file: PyFile, node: ast.expr) -> bool:
     parent = file.parent(node)
-    if isinstance(parent, ast.IfExp) and node is not parent.test:
-        return _is_availability_choice(file, parent) or _is_device(file, parent)
-    if isinstance(parent, ast.BoolOp):
-        return _is_device(file, parent)
-    if isinstance(parent, ast.keyword):
-        return parent.arg in KEYWORDS
-    if isinstance(parent, ast.Call):
-        return node in parent.args and _call_takes_device(file, parent, node)
-    if isinstance(parent, ast.arguments):
-        return _is_device_parameter(parent, node)
-    if isinstance(parent, ast.Assign | ast.AnnAssign):
-        targets = parent.targets if isinstance(parent, ast.Assign) else [parent.target]
-        return all("device" in ast.unparse(target).lower() for target in targets)
-    if isinstance(parent, ast.Return):
-        function = file.function_of(node)
-        return isinstance(function, FUNCTIONS) and "device" in function.name
-    return isinstance(parent, ast.Tuple) and _is_availability_choice(file, node)
+    match parent:
+        case ast.IfExp() if node is not parent.test:
+            return _is_availability_choice(file, parent) or _is_device(file, parent)
+        case ast.BoolOp():
+            return _is_device(file, parent)
+        case ast.keyword():
+            found = parent.arg in KEYWORDS
+        case ast.Call():
+            found = node in parent.args and _call_takes_device(file, parent, node)
+        case ast.arguments():
+            found = _is_device_parameter(parent, node)
+        case ast.Assign(targets=targets):
+            found = all("device" in ast.unparse(target).lower() for target in targets)
+        case ast.AnnAssign(target=target):
+            found = "device" in ast.unparse(target).lower()
+        case ast.Return():
+            function = file.function_of(node)
+            found = isinstance(function, FUNCTIONS) and "device" in function.name
+        case _:
+            found = False
+    return found
 
 
 def _call_takes_device(file: PyFile, call: ast.Call, node: ast.expr) -> bool:
@@ -81,7 +85,7 @@ FIX = Fix(
     title='name the device type at hand, not "cuda"',
     symptom="AssertionError: Torch not compiled with CUDA enabled; tensors on two devices",
     why='A literal "cuda" in a place that takes a device is wrong on an NPU whatever was detected before.',
-    seen="a4b6abe: value models' defaults, asynchronous PPO actor, utils/distributed.py, data_iter_utils.py, wan_video_vae.py",
+    seen="a4b6abe: value models' defaults, asynchronous PPO actor, utils/distributed.py, wan_video_vae.py",
     kind="python",
     signs=(r"Torch not compiled with CUDA enabled",),
     hint=r"""["']cuda""",

@@ -15,16 +15,20 @@ DEVICE_KEY = "pin_memory_device"
 def find(file: PyFile) -> Iterator[Site]:
     """DataLoader calls, and dicts of their arguments, with pin_memory but without pin_memory_device."""
     for node in file.calls():
-        if not file.name(node.func).startswith(("torch.utils.data.", "torchdata.")) or not _is_loader(file, node):
+        if not _is_loader(file, node):
             continue
         given = {keyword.arg: keyword.value for keyword in node.keywords}
         if KEY in given and not {DEVICE_KEY, None} & given.keys():
             edit = Edit(file.span(node), Op.ADD_KEYWORD, _device(file, given[KEY]), DEVICE_KEY)
             yield from _site(file, node, given[KEY], edit)
-    for display in file.of(ast.Dict):
+    for display in file.of(ast.Dict) if _unpacks_into_loader(file) else ():
         assert isinstance(display, ast.Dict)
-        items = {key.value: value for key, value in zip(display.keys, display.values, strict=True) if _text(key)}
-        if KEY in items and DEVICE_KEY not in items and {"num_workers", "batch_size"} & items.keys():
+        items = {
+            key.value: value
+            for key, value in zip(display.keys, display.values, strict=True)
+            if isinstance(key, ast.Constant)
+        }
+        if KEY in items and DEVICE_KEY not in items and "num_workers" in items:
             edit = Edit(file.span(display), Op.ADD_DICT_ITEM, _device(file, items[KEY]), DEVICE_KEY)
             yield from _site(file, display, items[KEY], edit)
 
@@ -40,11 +44,13 @@ def _device(file: PyFile, value: ast.expr) -> str:
 
 
 def _is_loader(file: PyFile, node: ast.Call) -> bool:
-    return file.name(node.func).endswith(LOADERS)
+    name = file.name(node.func)
+    return name.startswith(("torch.utils.data.", "torchdata.")) and name.endswith(LOADERS)
 
 
-def _text(key: ast.expr | None) -> bool:
-    return isinstance(key, ast.Constant) and isinstance(key.value, str)
+def _unpacks_into_loader(file: PyFile) -> bool:
+    """Whether some loader of this file takes its arguments from a dict."""
+    return any(_is_loader(file, node) and any(word.arg is None for word in node.keywords) for node in file.calls())
 
 
 FIX = Fix(

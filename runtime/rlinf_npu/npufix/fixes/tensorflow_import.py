@@ -44,7 +44,7 @@ FIX = Fix(
     id=ID,
     title="leave tensorflow alone on an NPU",
     symptom="segmentation fault at `import transformers` (tensorflow.python.platform.self_check)",
-    why="tensorflow can crash in a process that has torch_npu; USE_TF=0 keeps transformers and RLinf from importing it.",
+    why="tensorflow can crash in a process that has torch_npu; USE_TF=0 keeps transformers and RLinf from it.",
     seen="seed 7.1; a4b6abe: rlinf/envs/utils.py",
     kind="python",
     signs=(r"tensorflow[/.]python[/.]platform[/.]self_check",),

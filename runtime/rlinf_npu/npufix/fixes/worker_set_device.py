@@ -11,7 +11,7 @@ MANAGER = "FSDPModelManager"
 
 
 def find(file: PyFile) -> Iterator[Site]:
-    """Statements `torch.cuda.set_device(..)` and `self.device = torch.cuda.current_device()` behind the manager's init."""
+    """`torch.cuda.set_device(..)` and `self.device = torch.cuda.current_device()` behind the manager's __init__."""
     for function in file.of(*FUNCTIONS):
         assert isinstance(function, FUNCTIONS)
         line = _manager_init_line(file, function)

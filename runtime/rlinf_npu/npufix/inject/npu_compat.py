@@ -1,4 +1,4 @@
-"""Device-agnostic calls for code that was written for CUDA. Added by npufix; depends on torch only, and only when called.
+"""Device-agnostic calls for code that was written for CUDA. Added by npufix; needs torch, and only when called.
 
 Without an NPU every function answers what the CUDA-only code said, so a fixed tree still runs on a GPU or a CPU.
 """
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 def npu_available() -> bool:
     """Whether torch_npu is loaded and sees at least one card (torch itself loads it when it is installed)."""
-    import torch
+    import torch  # noqa: PLC0415  # importing this module must stay cheap
 
     return hasattr(torch, "npu") and torch.npu.is_available()
 
 
 def accel() -> Any:
     """`torch.npu` where an NPU is available, else `torch.cuda`; both have the same calls."""
-    import torch
+    import torch  # noqa: PLC0415  # importing this module must stay cheap
 
     return torch.npu if npu_available() else torch.cuda
 
