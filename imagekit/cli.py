@@ -15,7 +15,6 @@ from imagekit import engine as engines
 from imagekit import locks, lookup, simhost
 from imagekit.base import resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
-from imagekit.emulation import ensure_emulation
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.network import NetworkSettings
@@ -127,11 +126,11 @@ def image(
     manifest = load_manifest()
     chosen = _names(manifest, names)
     wanted = _wanted(manifest, platform, base, source, mirror, use_mirrors, not no_fixes, no_cache)
-    engine = engines.ensure_engine(manifest, say)
+    engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
     check_disk(Path(engine.client().info()["DockerRootDir"]), _disk_need(manifest, engine))
-    if not wanted.native:
-        ensure_emulation(wanted.platform, say)
     network = NetworkSettings.from_host(wanted.mirror)
+    for warning in network.warnings():
+        say(f"note: {warning}")
     found_base = resolve_base(manifest, engine, wanted.base, wanted.platform, network, say)
     found_source = resolve_source(manifest, wanted.source, wanted.mirror, network, lookup.CACHE, say)
     with network.secrets() as secrets:
