@@ -5,6 +5,7 @@ The base is upstream's own YAML where the source has it (composed by Hydra), els
 
 import io
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,8 @@ def _base(source: Source, step: str) -> Any:
     from hydra import initialize_config_dir
 
     os.environ.setdefault("REPO_PATH", str(source.home))  # upstream's YAML looks it up
-    with initialize_config_dir(str(directory), version_base=None):
+    with warnings.catch_warnings(), initialize_config_dir(str(directory), version_base=None):
+        warnings.simplefilter("ignore", UserWarning)  # upstream's lists lack _self_; the order is right all the same
         return hydra_compose(CONFIG_NAMES[step])
 
 

@@ -15,6 +15,7 @@ from rlinf_npu.recap.scalars import Scalars
 from rlinf_npu.recap.state import load_state
 from rlinf_npu.smoke.fixtures import Fixtures
 from rlinf_npu.smoke.fixtures.datasets import DATASETS, Episode
+from rlinf_npu.smoke.wrong import require
 
 # TensorBoard scalars that RLinf writes; of step 4 those that a user is told to watch.
 SCALARS = {
@@ -38,22 +39,12 @@ SCALARS = {
 }
 
 
-class Wrong(Exception):
-    """An output is not what it must be."""
-
-
 @dataclass(frozen=True)
 class Check:
     """A named check; `run` returns what to tell, or raises Wrong."""
 
     name: str
     run: Callable[[], str]
-
-
-def require(condition: bool, text: str) -> None:
-    """Raise Wrong unless the condition holds."""
-    if not condition:
-        raise Wrong(text)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def test_returns_of_an_episode() -> None:
 
 def test_advantages_by_hand() -> None:
     numpy = pytest.importorskip("numpy", reason="numpy is in the image, not on every host")
-    from rlinf_npu.recap.drivers.advantage_math import Frames, Scale, advantages, threshold
+    from rlinf_npu.recap.drivers.advantage_math import Frames, Scale, advantages, shards, threshold
 
     frames = Frames(
         episode=numpy.array([0, 0, 0, 1]),
@@ -77,15 +77,18 @@ def test_advantages_by_hand() -> None:
         rewards=numpy.array([-1.0, -1.0, 0.0, -9.0]),
     )
     values = numpy.array([-0.2, -0.1, -0.05, -0.9])
-    found = advantages(frames, values, Scale(low=-10.0, high=0.0, gamma=1.0, lookahead=2))
+    ahead = values[[2, 3, 3, 3]]
+    found = advantages(frames, values, ahead, Scale(low=-10.0, high=0.0, gamma=1.0, lookahead=2))
     assert found["reward_sum_raw"].tolist() == [-2.0, -1.0, 0.0, -9.0]
     assert found["value_next"].tolist() == [-0.05, 0.0, 0.0, 0.0]
     assert found["num_valid_rewards"].tolist() == [2, 2, 1, 1]
     assert numpy.allclose(found["advantage_continuous"], [-0.2 - 0.05 + 0.2, -0.1 + 0.1, 0.05, -0.9 + 0.9])
-    discounted = advantages(frames, values, Scale(low=-10.0, high=0.0, gamma=0.5, lookahead=2))
+    discounted = advantages(frames, values, ahead, Scale(low=-10.0, high=0.0, gamma=0.5, lookahead=2))
     assert discounted["reward_sum_raw"].tolist() == [-1.5, -1.0, 0.0, -9.0]
     assert numpy.isclose(discounted["advantage_continuous"][0], (-1.5 + 10) / 10 - 1 + 0.25 * -0.05 + 0.2)
     assert threshold(numpy.arange(11.0), 0.3) == 7.0
+    assert shards(7, 3) == [range(3), range(3, 5), range(5, 7)]
+    assert shards(1, 2) == [range(1), range(1, 1)]
 
 
 def test_returns_of_a_dataset(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Advantages from values and returns: A = normalize(r_t + ... + r_{t+n-1}) + gamma^n V(o_{t+n}) - V(o_t)."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +28,24 @@ class Scale:
     discount_next: bool = True
 
 
-def advantages(frames: Frames, values: np.ndarray, scale: Scale) -> dict[str, np.ndarray]:
-    """Return the numeric columns of advantages.parquet, each of shape (frames,)."""
+def shards(frames: int, world: int) -> list[range]:
+    """Split the frames over the ranks; the first ranks take one more where it does not come out even."""
+    base, extra = divmod(frames, world)
+    starts = [rank * base + min(rank, extra) for rank in range(world + 1)]
+    return [range(start, end) for start, end in itertools.pairwise(starts)]
+
+
+def advantages(frames: Frames, values: np.ndarray, values_ahead: np.ndarray, scale: Scale) -> dict[str, np.ndarray]:
+    """Return the numeric columns of advantages.parquet, each of shape (frames,).
+
+    `values_ahead` is the value `lookahead` frames later, anything where the episode has ended by then.
+    """
     index = np.arange(len(values))
     ahead = index + scale.lookahead
     beyond = ahead >= frames.episode_end
     valid = np.minimum(scale.lookahead, frames.episode_end - index)
     bounded = np.minimum(ahead, len(values) - 1)
-    value_next = np.where(beyond, 0.0, values[bounded])
+    value_next = np.where(beyond, 0.0, values_ahead)
     raw = reward_sums(frames, scale, bounded, beyond, valid)
     span = scale.high - scale.low
     reward_sum = (raw - scale.low) / span - 1.0 if span > 0 else np.full(len(raw), -0.5)

@@ -16,7 +16,7 @@ import torch.distributed as dist
 import yaml
 from tqdm import tqdm
 
-from rlinf_npu.recap.drivers.advantage_math import Frames, Scale, advantages, threshold
+from rlinf_npu.recap.drivers.advantage_math import Frames, Scale, advantages, shards, threshold
 from rlinf_npu.recap.drivers.returns import read_tasks
 
 # Newer RLinf has these modules one level deeper or under another name.
@@ -131,15 +131,24 @@ def score(model: Any, data: Observations, part: range, config: Any, label: str) 
     return np.array(values, np.float64)
 
 
-def score_all(model: Any, data: Observations, config: Any, rank: int, world: int, name: str) -> np.ndarray:
-    """Score a dataset over all ranks; return all values on every rank, shape (frames,)."""
-    bounds = [len(data) * r // world for r in range(world + 1)]
-    own = score(model, data, range(bounds[rank], bounds[rank + 1]), config, f"[Rank {rank}] {name}")
+def score_all(
+    model: Any, data: Observations, config: Any, rank: int, world: int, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score a dataset over all ranks; return on every rank the values and those `lookahead` later, both (frames,).
+
+    Every rank scores `lookahead` frames beyond its own, in upstream's batches: the numbers are upstream's to the bit.
+    """
+    lookahead = int(config.data.advantage_lookahead_step)
+    part = shards(len(data), world)[rank]
+    extended = range(part.start, min(part.stop + lookahead, len(data)) if len(part) else part.start)
+    found = score(model, data, extended, config, f"[Rank {rank}] {name}")
+    ahead = found[np.minimum(np.arange(len(part)) + lookahead, max(0, len(found) - 1))] if len(part) else found
+    own = (found[: len(part)], ahead)
     if world == 1:
         return own
     parts: list[Any] = [None] * world
     dist.all_gather_object(parts, own)
-    return np.concatenate(parts)
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
 def frame_table(dataset: Any, path: Path, tag: str | None) -> Frames:
@@ -204,9 +213,13 @@ def run(config: Any) -> None:
     for entry, path in zip(entries, paths, strict=True):
         dataset = open_dataset(path)
         data = Observations(dataset, model, observation_keys(entry.robot_type), read_tasks(path))
-        values = score_all(model, data, config, rank, world, path.name)
+        values, ahead = score_all(model, data, config, rank, world, path.name)
         frames = frame_table(dataset, path, config.advantage.returns_tag)
-        columns = {"episode_index": frames.episode, "frame_index": frames.frame, **advantages(frames, values, scale)}
+        columns = {
+            "episode_index": frames.episode,
+            "frame_index": frames.frame,
+            **advantages(frames, values, ahead, scale),
+        }
         tables.append(pd.DataFrame(columns).assign(dataset_name=path.name))
     if rank == 0:
         label_and_write(config, entries, paths, tables, scale)
