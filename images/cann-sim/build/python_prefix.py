@@ -22,9 +22,21 @@ EDITS = (
         '    if sys.base_prefix != sys.prefix or hasattr(sys, "real_prefix"):\n        # virtual environments\n',
         "    if True:\n",
     ),
-    ("ensurepip/__init__.py", "    _ensurepip_is_disabled_in_debian_for_system()\n\n    if altinstall", "    if altinstall"),
-    ("distutils/sysconfig.py", "        elif is_default_prefix and not is_virtual_environment():\n", "        elif False:\n"),
-    ("distutils/command/install.py", "                  or is_virtual_environment()):\n", "                  or True):\n"),
+    (
+        "ensurepip/__init__.py",
+        "    _ensurepip_is_disabled_in_debian_for_system()\n\n    if altinstall",
+        "    if altinstall",
+    ),
+    (
+        "distutils/sysconfig.py",
+        "        elif is_default_prefix and not is_virtual_environment():\n",
+        "        elif False:\n",
+    ),
+    (
+        "distutils/command/install.py",
+        "                  or is_virtual_environment()):\n",
+        "                  or True):\n",
+    ),
 )
 # Debian's hooks and markers
 REMOVED = ("EXTERNALLY-MANAGED", "_distutils_system_mod.py", "sitecustomize.py", "dist-packages")

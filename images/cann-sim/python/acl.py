@@ -33,7 +33,7 @@ def get_recent_err_msg() -> str:
     return text.decode() if text else ""
 
 
-class rt:  # noqa: N801  # the name is pyACL's
+class rt:  # the name is pyACL's
     """Run-time functions: pyACL groups them under `acl.rt`."""
 
     @staticmethod

@@ -14,7 +14,7 @@ _COMMON = ("-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-Werror")
 
 @dataclass(frozen=True)
 class Toolchain:
-    """Compiler commands; CC, CXX and CPPFLAGS mean what they mean everywhere."""
+    """Compiler commands; CC, CXX, CPPFLAGS and CFLAGS mean what they mean everywhere."""
 
     cc: str = field(default_factory=lambda: os.environ.get("CC", "cc"))
     cxx: str = field(default_factory=lambda: os.environ.get("CXX", "c++"))
@@ -22,7 +22,8 @@ class Toolchain:
     def compile(self, sources: Sequence[Path], objects: Path, include: Iterable[Path] = ()) -> list[Path]:
         """Compile .c and .cc files into `objects`, as many at a time as there are processors; returns the objects."""
         objects.mkdir(parents=True, exist_ok=True)
-        flags = [*shlex.split(os.environ.get("CPPFLAGS", "")), *(f"-I{folder}" for folder in include)]
+        flags = [word for name in ("CPPFLAGS", "CFLAGS") for word in shlex.split(os.environ.get(name, ""))]
+        flags += [f"-I{folder}" for folder in include]
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             return list(pool.map(lambda source: self._compile_one(source, objects, flags), sources))
 

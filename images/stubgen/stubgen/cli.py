@@ -1,4 +1,8 @@
-"""Command line: `python3 -m stubgen cann OUT --sources DIR [--wheel DIR]` and `python3 -m stubgen cuda TORCH_LIB_DIR`."""
+"""Make stub libraries from the symbols that other libraries ask for.
+
+python3 -m stubgen cann OUT --sources DIR [--wheel DIR]
+python3 -m stubgen cuda TORCH_LIB_DIR
+"""
 
 import argparse
 import sys

@@ -8,11 +8,11 @@ from enum import Enum
 class Result(Enum):
     """What a stub hands back."""
 
-    ERROR = "error"          # an error code of the library's own kind
-    NULL = "null"            # a pointer: none
-    NOTHING = "nothing"      # a count or a size: zero
+    ERROR = "error"  # an error code of the library's own kind
+    NULL = "null"  # a pointer: none
+    NOTHING = "nothing"  # a count or a size: zero
     UNDEFINED = "undefined"  # an enumeration of ACL whose "undefined" is -1 (aclDataType, aclFormat)
-    THROW = "throw"          # C++: an exception; its return type is not in the name, so no value can be right
+    THROW = "throw"  # C++: an exception; its return type is not in the name, so no value can be right
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ CANN_C_RULES = (
     _rule("libopapi.so", r"aclnn[A-Z]"),
     _rule("libascendcl.so", r"acl(op)?Create[A-Z]", Result.NULL),
     _rule("libascendcl.so", r"aclGet(DataBufferAddr|TensorDescName|TensorDescAddress)$", Result.NULL),
-    _rule("libascendcl.so", r"acl(GetDataBufferSize|GetTensorDesc(Size|NumDims|ElementCount)|DataTypeSize)", Result.NOTHING),
+    _rule(
+        "libascendcl.so",
+        r"acl(GetDataBufferSize|GetTensorDesc(Size|NumDims|ElementCount)|DataTypeSize)",
+        Result.NOTHING,
+    ),
     _rule("libascendcl.so", r"aclGetTensorDesc(Type|Format)$", Result.UNDEFINED),
     _rule("libascendcl.so", r"acl[A-Za-z]"),
     _rule("libascendcl.so", r"rt[A-Z]"),
@@ -86,17 +90,17 @@ def owner(mangled: str) -> str:
     special = _SPECIAL.match(mangled)
     if not special:
         return ""
-    rest = mangled[special.end():]
+    rest = mangled[special.end() :]
     if rest.startswith("N"):
         rest = rest[1:]
-        rest = rest[_match_end(_QUALIFIERS, rest):]
+        rest = rest[_match_end(_QUALIFIERS, rest) :]
     parts: list[str] = []
     while len(parts) < 2:
         length = _LENGTH.match(rest)
         if not length:
             break
         end = length.end() + int(length.group())
-        parts.append(rest[length.end():end])
+        parts.append(rest[length.end() : end])
         rest = rest[end:]
     return "::".join(parts)
 

@@ -24,7 +24,7 @@ def cann_demand(wheel: Path, compiler: str) -> Demand:
     """Everything the wheel below `wheel` wants from CANN: linked symbols and operators it opens by name.
 
     Raises:
-        StubgenError: no shared object there, or a symbol or soname that neither CANN, torch, Python nor the system owns.
+        StubgenError: no shared object there, or a symbol or soname of unknown owner.
     """
     libraries = elf.shared_objects(wheel)
     if not libraries:

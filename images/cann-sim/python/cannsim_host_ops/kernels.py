@@ -21,7 +21,9 @@ def host_kernel(operator: Any) -> Kernel:
         if argument.alias_info and argument.alias_info.is_write
     ]
     may_resize = bool(written) and schema.overload_name.endswith("out")
-    returns_written = bool(written) and len(schema.returns) == len(written) and all(r.alias_info for r in schema.returns)
+    returns_written = (
+        bool(written) and len(schema.returns) == len(written) and all(r.alias_info for r in schema.returns)
+    )
 
     random = randomness.draws(operator)
 
@@ -66,9 +68,7 @@ class _Slot:
             kwargs[self.name] = value
 
 
-def _let_operator_allocate(
-    written: list[_Slot], originals: list[Any], args: list[Any], kwargs: dict[str, Any]
-) -> None:
+def _let_operator_allocate(written: list[_Slot], originals: list[Any], args: list[Any], kwargs: dict[str, Any]) -> None:
     """An empty out= tensor may be resized, which a view of foreign memory cannot be: give the operator a fresh one."""
     for slot, original in zip(written, originals, strict=True):
         if isinstance(original, torch.Tensor) and original.numel() == 0:

@@ -46,4 +46,4 @@ def _next_seed(generator: torch.Generator) -> int:
     moved = state.clone()
     moved.view(torch.int64)[1] = position + _STEP
     generator.set_state(moved)
-    return (seed * 6364136223846793005 + (position + 1) * _GOLDEN) & _MASK
+    return int(seed * 6364136223846793005 + (position + 1) * _GOLDEN) & _MASK
