@@ -3,11 +3,13 @@
 import ast
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import HELPER_MODULE, Edit, NpufixError, Op, Span
 
 EXPRESSION_OPS = {Op.REPLACE, Op.FSTRING_HEAD, Op.ADD_KEYWORD, Op.ADD_DICT_ITEM, Op.METHOD}
@@ -16,17 +18,24 @@ EXPRESSION_OPS = {Op.REPLACE, Op.FSTRING_HEAD, Op.ADD_KEYWORD, Op.ADD_DICT_ITEM,
 def rewrite(path: str, text: str, edits: Sequence[Edit], helpers: frozenset[str]) -> str:
     """Return `text` with every edit done and the helpers imported.
 
+    LibCST sees only the top-level statements that hold edits: it is the slow part.
+
     Raises:
         NpufixError: an edit found no node at its place, or the result is not valid Python.
     """
-    wrapper = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True)
-    anchor = import_anchor(ast.parse(text))
-    transformer = _Transformer(edits, missing_helpers(text, helpers), anchor)
-    result = wrapper.visit(transformer).code
-    left = transformer.left()
-    if left:
-        places = ", ".join(f"line {edit.span.line} ({edit.op})" for edit in left)
-        raise NpufixError(f"{path}: could not place the edit at {places}; nothing was written")
+    module = ast.parse(text)
+    lines = split_lines(text, keepends=True)
+    missing = missing_helpers(module, helpers)
+    anchor = import_anchor(module) if missing else -1
+    for first, last in reversed(_ranges(module)):
+        inside = [edit for edit in edits if first <= edit.span.line <= last]
+        if inside:
+            lines[first - 1 : last] = [_rewrite_part(path, "".join(lines[first - 1 : last]), inside, first)]
+        if first <= anchor <= last:
+            lines[first - 1 : last] = ["".join(lines[first - 1 : last]), *_helper_import(missing, lines[first - 1])]
+    if anchor == 0:
+        lines[:0] = _helper_import(missing, lines[0] if lines else "")
+    result = "".join(lines)
     try:
         ast.parse(result)
     except SyntaxError as error:
@@ -34,10 +43,45 @@ def rewrite(path: str, text: str, edits: Sequence[Edit], helpers: frozenset[str]
     return result
 
 
-def missing_helpers(text: str, helpers: frozenset[str]) -> list[str]:
+def _ranges(module: ast.Module) -> list[tuple[int, int]]:
+    """First and last line of every top-level statement, decorators included; those that share a line are one."""
+    ranges: list[tuple[int, int]] = []
+    for node in module.body:
+        decorators = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
+        last = node.end_lineno or node.lineno
+        if ranges and first <= ranges[-1][1]:
+            first = ranges.pop()[0]
+        ranges.append((first, last))
+    return ranges
+
+
+def _helper_import(helpers: list[str], line: str) -> list[str]:
+    end = line[len(line.rstrip("\r\n")) :] or "\n"
+    return [f"from {HELPER_MODULE} import {', '.join(helpers)}{end}"]
+
+
+def _rewrite_part(path: str, text: str, edits: Sequence[Edit], first: int) -> str:
+    """Edit one top-level statement that starts at line `first` of its file."""
+    shifted = {_shifted(edit, first - 1): edit for edit in edits}
+    transformer = _Transformer(list(shifted))
+    result = MetadataWrapper(cst.parse_module(text), unsafe_skip_copy=True).visit(transformer).code
+    left = [shifted[edit] for edit in transformer.left()]
+    if left:
+        places = ", ".join(f"line {edit.span.line} ({edit.op})" for edit in left)
+        raise NpufixError(f"{path}: could not place the edit at {places}; nothing was written")
+    return result
+
+
+def _shifted(edit: Edit, lines: int) -> Edit:
+    span = replace(edit.span, line=edit.span.line - lines, end_line=edit.span.end_line - lines)
+    return replace(edit, span=span)
+
+
+def missing_helpers(module: ast.Module, helpers: frozenset[str]) -> list[str]:
     """Helpers that the module does not import yet."""
     have: set[str] = set()
-    for node in ast.parse(text).body:
+    for node in module.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(HELPER_MODULE.removeprefix("rlinf.")):
             have.update(alias.name for alias in node.names)
     return sorted(helpers - have)
@@ -65,7 +109,7 @@ def import_anchor(module: ast.Module) -> int:
 class _Transformer(cst.CSTTransformer):
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, edits: Sequence[Edit], helpers: list[str], anchor: int) -> None:
+    def __init__(self, edits: Sequence[Edit]) -> None:
         super().__init__()
         self._expressions: dict[Span, list[Edit]] = defaultdict(list)
         self._statements: dict[Span, list[Edit]] = defaultdict(list)
@@ -75,8 +119,6 @@ class _Transformer(cst.CSTTransformer):
         self._lines = {edit.span.line for edit in edits}
         self._done: set[Edit] = set()
         self._edits = edits
-        self._helpers = helpers
-        self._anchor = anchor
 
     def left(self) -> list[Edit]:
         """Edits that found no node."""
@@ -106,16 +148,11 @@ class _Transformer(cst.CSTTransformer):
         return updated_node.with_changes(body=body or [cst.parse_statement("pass")], footer=footer)
 
     def leave_Module(self, original_node, updated_node):  # type: ignore[no-untyped-def]
-        body, comments = self._edit_block(original_node.body, updated_node.body, self._anchor)
-        if self._helpers and not self._anchor:
-            body.insert(0, self._helper_import())
+        body, comments = self._edit_block(original_node.body, updated_node.body)
         return updated_node.with_changes(body=body, footer=[*_comment_lines(comments), *updated_node.footer])
 
-    def _helper_import(self) -> cst.BaseStatement:
-        return cst.parse_statement(f"from {HELPER_MODULE} import {', '.join(self._helpers)}\n")
-
     def _edit_block(
-        self, originals: Sequence[cst.BaseStatement], updated: Sequence[cst.BaseStatement], anchor: int = 0
+        self, originals: Sequence[cst.BaseStatement], updated: Sequence[cst.BaseStatement]
     ) -> tuple[list[cst.BaseStatement], list[str]]:
         """Delete and insert statements; comments of deleted ones move in front of what follows (or are returned)."""
         body: list[cst.BaseStatement] = []
@@ -134,8 +171,6 @@ class _Transformer(cst.CSTTransformer):
             if kept is not None:
                 body.append(_with_leading(kept, [*_comment_lines(comments), *getattr(kept, "leading_lines", ())]))
                 comments = []
-            if anchor and self._helpers and self._position(original).start.line == anchor:
-                body.append(self._helper_import())
         return body, comments
 
     def _statement_edits(self, node: cst.BaseStatement) -> list[Edit]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rlinf_npu.npufix import safe, uses, yamlfile
 from rlinf_npu.npufix.catalogue import FIXES
 from rlinf_npu.npufix.edits import rewrite
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import (
     HELPER_MODULE,
     HELPER_PATH,
@@ -221,7 +222,7 @@ def _judged(use: Use, fix_id: str, reason: str) -> Use:
 
 def _with_lines(text: str, changes: dict[int, tuple[str, tuple[str, ...]]]) -> str:
     out = []
-    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+    for number, line in enumerate(split_lines(text, keepends=True), start=1):
         if number not in changes:
             out.append(line)
             continue
@@ -285,8 +286,8 @@ def diff(tree: Tree, progress: Progress = _silent) -> str:
     plan = Plan(tree, progress)
     parts: list[str] = []
     for path, text in plan.new_texts().items():
-        before = tree.text(path).splitlines(keepends=True) if tree.exists(path) else []
-        parts += difflib.unified_diff(before, text.splitlines(keepends=True), f"a/{path}", f"b/{path}")
+        before = split_lines(tree.text(path), keepends=True) if tree.exists(path) else []
+        parts += difflib.unified_diff(before, split_lines(text, keepends=True), f"a/{path}", f"b/{path}")
     return "".join(parts)
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Edit, Op, Site, Span
 from rlinf_npu.npufix.scopes import Scopes
 
@@ -23,7 +24,7 @@ class PyFile:
         """
         self.path = path
         self.text = text
-        self.lines = text.splitlines()
+        self.lines = split_lines(text)
         self.module = ast.parse(text, filename=path)
         self._availability: dict[ast.AST, bool] = {}
 

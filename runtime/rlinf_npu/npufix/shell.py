@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rlinf_npu.npufix.lines import split_lines
+
 HERE_DOCUMENT = re.compile(r"<<(-?)\s*(['\"]?)(\w+)\2")
 
 
@@ -22,7 +24,7 @@ def commands(text: str) -> Iterator[Command]:
     strip_tabs = False
     start = 0
     parts: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         if closing is not None:
             if (line.lstrip("\t") if strip_tabs else line) == closing:
                 closing = None

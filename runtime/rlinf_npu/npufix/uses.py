@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rlinf_npu.npufix.cuda import cuda_attributes, device_literals
 from rlinf_npu.npufix.fixes.tensor_cuda_method import is_cuda_method
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Use
 from rlinf_npu.npufix.pyfile import PyFile
 from rlinf_npu.npufix.shell import commands
@@ -38,7 +39,7 @@ def yaml_uses(path: str, text: str) -> Iterator[tuple[Use, tuple[object, ...]]]:
     """Values nccl, cuda and lists of CUDA things in a YAML file, each with the keys that lead to it."""
     if not re.search(YAML_HINT, text, re.MULTILINE):
         return
-    lines = text.splitlines()
+    lines = split_lines(text)
     for scalar in scalars(text):
         value = scalar.value.lower()
         kind = "nccl" if value == "nccl" else '"cuda"' if value.split(":")[0].split(",")[0] == "cuda" else ""

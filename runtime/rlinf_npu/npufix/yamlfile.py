@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import YAMLError
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Line, NpufixError
 
 
@@ -65,7 +66,7 @@ def changed_line(path: str, text: str, scalar: Scalar, new: str) -> Line:
     Raises:
         NpufixError: the value does not stand literally in that line (an anchor, a folded text).
     """
-    line = text.splitlines()[scalar.line - 1]
+    line = split_lines(text)[scalar.line - 1]
     for quote in ('"', "'", ""):
         old = f"{quote}{scalar.value}{quote}"
         if line.startswith(old, scalar.column):

@@ -378,3 +378,40 @@ def test_module_that_imports_a_cuda_only_module_is_left_alone(make_tree: TreeMak
     assert use.status == "safe"
     assert "imports rlinf.base" in use.reason
     assert "megatron" in use.reason
+
+
+PLACES_OF_THE_IMPORT = {
+    "behind rlinf's imports": ("import torch\nfrom rlinf.a import b\n\nX = 1\n", "from rlinf.a import b"),
+    "behind relative imports": ("import torch\nfrom .a import b\n", "from .a import b"),
+    "behind several lines": ("import torch\nfrom rlinf.a import (\n    b,\n)  # end\n", ")  # end"),
+    "behind other imports": ('"""Doc."""\n\nfrom __future__ import annotations\n\nimport torch\n', "import torch"),
+    "not behind imports between functions": ("import torch\n\n\ndef g():\n    pass\n\n\nimport os\n", "import torch"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES_OF_THE_IMPORT)
+def test_place_of_the_helper_import(name: str, fix_text: Fixer) -> None:
+    head, before = PLACES_OF_THE_IMPORT[name]
+    lines = fix_text(f"{head}\n\n@decorated\ndef f():\n    torch.cuda.empty_cache()\n").splitlines()
+    assert lines[lines.index(before) + 1] == HELPER + "accel"
+    assert lines[-3:] == ["@decorated", "def f():", "    accel().empty_cache()"]
+
+
+@pytest.mark.parametrize("head", ["", '"""Doc."""\n', "# licence\n"])
+def test_helper_import_without_other_imports(head: str, fix_text: Fixer) -> None:
+    fixed = fix_text(f"{head}def f(x):\n    return x.cuda()\n")
+    assert fixed == (
+        f"{head if head.startswith(chr(34)) else ''}{HELPER}accel_type\n"
+        f"{'' if head.startswith(chr(34)) else head}def f(x):\n    return x.to(accel_type())\n"
+    )
+
+
+def test_statements_on_one_line_and_form_feeds(fix_text: Fixer) -> None:
+    source = "import torch; import os\n\x0c\n\ntorch.cuda.empty_cache(); torch.cuda.synchronize()\n"
+    fixed = fix_text(source)
+    assert fixed == f"import torch; import os\n{HELPER}accel\n\x0c\n\naccel().empty_cache(); accel().synchronize()\n"
+
+
+def test_helper_names_are_added_to_a_fixed_file(fix_text: Fixer) -> None:
+    source = f"import torch\n{HELPER}accel\n\n\ndef f(x):\n    accel().synchronize()\n    return x.cuda()\n"
+    assert changed_lines(source, fix_text(source))[1] == [HELPER + "accel_type", "return x.to(accel_type())"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Expectation, Fix, Line, Site
 from rlinf_npu.npufix.shell import Command, commands, indentation
 
@@ -17,7 +18,7 @@ ERROR = 'echo "error: npu-count found no NPU and no GPU; check the driver, or ch
 
 def find(path: str, text: str) -> Iterator[Site]:
     """`X=$(nvidia-smi -L | wc -l ...)`, and the block that turns a count below 1 into 1."""
-    lines = text.splitlines()
+    lines = split_lines(text)
     script = list(commands(text))
     for command in script:
         match = COUNT.match(command.text)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Expectation, Fix, Line, Site
 from rlinf_npu.npufix.shell import commands, indentation
 
@@ -21,8 +22,8 @@ def find(path: str, text: str) -> Iterator[Site]:
     if not script or not PIPE_INTO_TEE.match(script[-1].text):
         return
     last = script[-1]
-    line = text.splitlines()[last.last - 1]
-    space = indentation(text.splitlines()[last.number - 1])
+    line = split_lines(text)[last.last - 1]
+    space = indentation(split_lines(text)[last.number - 1])
     yield Site(ID, path, last.number, last.text.strip(), lines=(Line(last.last, line, (space + EXIT,)),))
 
 

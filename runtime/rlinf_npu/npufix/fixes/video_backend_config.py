@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rlinf_npu.npufix.lines import split_lines
 from rlinf_npu.npufix.model import Fix, Site
 from rlinf_npu.npufix.yamlfile import changed_line, scalars
 
@@ -13,7 +14,7 @@ def find(path: str, text: str) -> Iterator[Site]:
     for scalar in scalars(text):
         if scalar.value == "torchcodec" and scalar.keys[-1] == "video_backend":
             line = changed_line(path, text, scalar, "pyav")
-            yield Site(ID, path, scalar.line, text.splitlines()[scalar.line - 1].strip(), lines=(line,))
+            yield Site(ID, path, scalar.line, split_lines(text)[scalar.line - 1].strip(), lines=(line,))
 
 
 FIX = Fix(
