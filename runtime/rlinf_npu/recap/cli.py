@@ -71,19 +71,21 @@ def step(
 
 @app.command()
 def check(
+    file: Annotated[Path | None, typer.Argument(help="same as --config")] = None,
     config: ConfigFile = DEFAULT,
     set_: Settings = None,
     full: Annotated[bool, typer.Option(help="every file and every frame instead of a sample")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="findings for programs")] = False,
 ) -> None:
     """Look at models, datasets, disk, shared memory and cards, before anything is started."""
     from rlinf_npu.recap.check import run_checks
-    from rlinf_npu.recap.check.show import counting, show
+    from rlinf_npu.recap.check.show import counting, show, show_json
 
     with one_line_errors():
-        loaded = load_config(config, tuple(set_ or ()))
+        loaded = load_config(file or config, tuple(set_ or ()))
         with counting() as tell:
             findings = run_checks(loaded, full, tell)
-        raise typer.Exit(show(findings))
+        raise typer.Exit((show_json if json_ else show)(findings))
 
 
 @app.command()

@@ -160,6 +160,14 @@ def test_command_line(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not run.root.exists()
 
 
+def test_check_for_programs(file: str) -> None:
+    result = recap("check", "--json", file)
+    findings = json.loads(result.stdout)["findings"]
+    assert result.exit_code == 1
+    assert {"level", "where", "what", "fix"} == findings[0].keys()
+    assert any("no such dataset" in finding["what"] for finding in findings)
+
+
 def test_clean_refuses_what_is_not_a_run(file: str, tmp_path: Path) -> None:
     (tmp_path / "runs/recap").mkdir(parents=True)
     (tmp_path / "runs/recap/precious").touch()

@@ -1,7 +1,9 @@
 """Print findings, and how far the looking is."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,6 +23,12 @@ def show(findings: list[Finding], console: Console | None = None) -> int:
     counts = {level: sum(f.level == level for f in findings) for level in MARKS}
     out.print(f"{counts['error']} errors, {counts['warning']} warnings, {counts['ok']} in order")
     return 1 if counts["error"] else 0
+
+
+def show_json(findings: list[Finding]) -> int:
+    """Print all findings as JSON; return the exit code."""
+    print(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2))
+    return 1 if any(finding.level == "error" for finding in findings) else 0
 
 
 @contextlib.contextmanager
