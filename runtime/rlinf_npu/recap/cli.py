@@ -97,6 +97,18 @@ def status(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
         show_status(Run(load_config(config, tuple(set_ or ())).run_dir))
 
 
+@app.command("health")
+def health_(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
+    """Tell training from hung, for a container's health check: exit code 0 or 1."""
+    from rlinf_npu.recap.health import health
+
+    with one_line_errors():
+        loaded = load_config(config, tuple(set_ or ()))
+        well, why = health(Run(loaded.run_dir), loaded.watchdog.silence)
+        print(why)
+        raise typer.Exit(0 if well else 1)
+
+
 @app.command("config")
 def config_(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
     """Print the effective configuration."""

@@ -47,16 +47,11 @@ class Watchdog:
         return None
 
     def _changed(self) -> bool:
-        current = {str(path): _signature(path) for path in self._paths()}
+        current = {str(path): _signature(path) for path in signs_of_life(self.log, self.folder)}
         changed = current != self._seen
         self._seen = current
         self._scan_log()
         return changed
-
-    def _paths(self) -> list[Path]:
-        events = self.folder.glob("tensorboard/**/*")
-        saved = self.folder.glob("*/checkpoints/**/*")
-        return [path for path in (self.log, *events, *saved) if path.is_file()]
 
     def _scan_log(self) -> None:
         """Look for an error in what was appended since the last look."""
@@ -70,6 +65,13 @@ class Watchdog:
             self._error = True
         elif b"Global Step" in text:
             self._error = False  # it went on: that traceback was not the end
+
+
+def signs_of_life(log: Path, folder: Path) -> list[Path]:
+    """Return the files that grow or appear while a step works: log, TensorBoard's, checkpoints."""
+    events = folder.glob("tensorboard/**/*")
+    saved = folder.glob("*/checkpoints/**/*")
+    return [path for path in (log, *events, *saved) if path.is_file()]
 
 
 def _signature(path: Path) -> tuple[int, float]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlinf_npu.recap import process
 from rlinf_npu.recap.cards import count_cards
+from rlinf_npu.recap.check import errors_of, run_checks
 from rlinf_npu.recap.config import Config, load_config
 from rlinf_npu.recap.environment import run_mark
 from rlinf_npu.recap.layout import STEPS, TITLES, Run
@@ -50,6 +51,7 @@ class Smoke:
         try:
             fixtures = self._fixtures()
             config = load_config(fixtures.config, self._settings())
+            self._check(config)
             verifier = Verifier(fixtures, config, time.time() - 1)
             for step in STEPS:
                 if not self._step(step, config, verifier):
@@ -66,6 +68,16 @@ class Smoke:
         fixtures = make_fixtures(self.workdir / "fixtures", self.say)
         self.report.cases.append(Case("fixtures", "passed", str(fixtures.root), time.monotonic() - started))
         return fixtures
+
+    def _check(self, config: Config) -> None:
+        """`recap check --full` must find the fixtures in order."""
+        started = time.monotonic()
+        found = run_checks(config, full=True)
+        wrong = "; ".join(f"{finding.where}: {finding.what}" for finding in errors_of(found))
+        detail = wrong or f"{len(found)} findings, no error"
+        self.report.cases.append(
+            Case("recap check --full", "failed" if wrong else "passed", detail, time.monotonic() - started)
+        )
 
     def _step(self, step: str, config: Config, verifier: "Verifier") -> bool:
         self.say(f"step {TITLES[step]}")

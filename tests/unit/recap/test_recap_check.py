@@ -121,7 +121,7 @@ def test_meta_that_does_not_fit(tmp_path: Path) -> None:
 
 
 def test_features(tmp_path: Path) -> None:
-    features = {name: {} for name in ("image", "state", "actions")}
+    features: dict[str, Any] = {name: {} for name in ("image", "state", "actions")}
     checked = dataset(tmp_path, features=features)
     meta, _ = datasets.read_meta(tmp_path)
     assert meta is not None

@@ -17,11 +17,12 @@ from rlinf_npu.recap.engine import Engine, plan
 from rlinf_npu.recap.environment import RUN_MARK, run_mark
 from rlinf_npu.recap.errors import StepFailed, Stopped
 from rlinf_npu.recap.fingerprint import file_digest
+from rlinf_npu.recap.health import health
 from rlinf_npu.recap.layout import Run
 from rlinf_npu.recap.process import marked_processes
 from rlinf_npu.recap.source import Source
 from rlinf_npu.recap.state import StepState, load_state, save_state
-from rlinf_npu.recap.steps import Context, Step
+from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
 from rlinf_npu.recap.view import View
 
 WRITES = "import pathlib; pathlib.Path('out').write_text('made')"
@@ -81,7 +82,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(step: FakeStep, context: Context, monkeypatch: pytest.MonkeyPatch, force: bool = False) -> StepState:
-    monkeypatch.setitem(engine_module.ALL_STEPS, "returns", step)
+    monkeypatch.setitem(ALL_STEPS, "returns", step)
     view = View(Console(file=open(os.devnull, "w")))  # noqa: SIM115, PTH123
     try:
         Engine(context, view).run(["returns"], force)
@@ -224,3 +225,22 @@ def test_leftovers_of_a_killed_run_are_ended_first(
     run(FakeStep(WRITES), context, monkeypatch)
     assert left.wait(5) != 0
     assert "ended 1 processes of an earlier, killed run" in said
+
+
+def test_health_tells_training_from_hung(context: Context, tmp_path: Path) -> None:
+    assert health(context.run, 10) == (True, "no step is running")
+    log_dir = context.run.new_log_dir("value_sft")
+    log_dir.mkdir(parents=True)
+    log = log_dir / "run_value_sft.log"
+    log.touch()
+    save_state(context.run.state_file("value_sft"), StepState(step="value_sft", status="running", log_dir=log_dir))
+    assert "was killed" in health(context.run, 10)[1]
+    env = {**os.environ, RUN_MARK: run_mark(context.run)}
+    child = process.start([sys.executable, "-c", "import time; time.sleep(60)"], env, tmp_path, log)
+    try:
+        assert health(context.run, 10)[0]
+        os.utime(log, (1, 1))
+        assert not health(context.run, 10)[0]
+    finally:
+        child.kill()
+        child.wait()

@@ -22,6 +22,9 @@ class Base:
         self.max_steps, self.num_steps_per_epoch = 4, 2
         self.metric_logger = types.SimpleNamespace(finish=lambda: None)
 
+    def _save_checkpoint(self, is_best: bool = False) -> None:
+        raise AssertionError("RLinf's own save is not atomic")
+
     def run(self) -> None:
         for _ in range(self.global_step, self.max_steps):
             if hasattr(self.actor, "set_global_step"):
@@ -36,7 +39,8 @@ class Actor:
     """A worker group that saves one file; `on_train` is called in every step."""
 
     def __init__(self, on_train: Any = lambda: None) -> None:
-        self.train, self.steps = on_train, []
+        self.train = on_train
+        self.steps: list[int] = []
 
     def set_global_step(self, step: int) -> None:
         self.steps.append(step)
