@@ -156,6 +156,6 @@ def remove_leftovers(client: DockerClient) -> None:
             container.remove(force=True, v=True)
 
 
-def nice() -> int:
+def workers() -> int:
     """Number of worker processes for probes: what this machine has, at most four."""
     return min(4, len(os.sched_getaffinity(0)))

@@ -1,0 +1,40 @@
+"""Everything that is installed can be imported, and nothing raises OSError: that is how a missing library looks."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.images.support.container import PROBES, Container, workers
+
+# Modules that cannot be imported by themselves, each with the reason.
+NOT_ALONE = {
+    "__dummy__": "a name in the metadata of antlr4's runtime, no module",
+    "_tree": "dm-tree's extension: it sits inside the package `tree`",
+    "_xxhash": "xxhash's extension: it sits inside the package `xxhash`",
+    "gcs_oauth2_boto_plugin": "plug-in of the tool gsutil, which brings its own google_auth_httplib2",
+    "nvitop": "NVIDIA's pynvml is kept out; RLinf asks for nvitop only where it monitors NVIDIA cards",
+    "pynput": "keyboard and mouse of a teleoperator: needs a screen",
+}
+
+
+@pytest.fixture(scope="session")
+def outcome(npus: Callable[[int], Container]) -> dict[str, dict[str, str]]:
+    """Import error by module; a driver is mounted because `import torch` loads torch_npu."""
+    container = npus(1)
+    container.exec(["sh", "-c", "cat >/tmp/import_all.py"], stdin=(PROBES / "import_all.py").read_text(encoding="utf-8"))
+    found: dict[str, dict[str, str]] = container.probe("import_all", str(workers()), seconds=280)
+    return found
+
+
+def test_no_oserror(outcome: dict[str, dict[str, str]]) -> None:
+    """RLinf 7191311c1: OSError libnvrtc.so.13."""
+    assert {name: error for name, error in outcome["failures"].items() if "OSError" in error} == {}
+
+
+def test_everything_imports(outcome: dict[str, dict[str, str]]) -> None:
+    assert int(outcome["tried"]) > 250  # type: ignore[call-overload]
+    assert {name: error for name, error in outcome["failures"].items() if name not in NOT_ALONE} == {}
+
+
+def test_the_reasons_are_still_needed(outcome: dict[str, dict[str, str]]) -> None:
+    assert NOT_ALONE.keys() - outcome["failures"].keys() == set()

@@ -1,0 +1,154 @@
+"""Nothing of the machine that built the images is in any of their layers, their history, labels or environment."""
+
+import datetime
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from imagekit.manifest import ROOT
+from tests.images.conftest import missing_is_reported
+from tests.images.support import needles, subjects
+from tests.images.support.layers import Entry, entries
+from tests.images.support.needles import Hit, Needle
+from tests.images.support.subjects import Subject
+
+CANARY = Path(__file__).resolve().parent / "canary"
+# Text of others that names a mirror: RLinf's own installer offers --use-mirror.
+MIRROR_TEXT = ("/opt/rlinf/",)
+# Files that hold somebody's credentials, wherever they lie.
+KEY_NAMES = ("/id_rsa", "/id_ed25519", "/.netrc", "/.git-credentials", "/.docker/config.json", "/.pypirc", "/.env")
+# Folders that a build fills and must not leave filled, in any layer.
+CACHES = ("/root/.cache/", "/var/lib/apt/lists/", "/var/cache/apt/", "/run/secrets/", "/tmp/", "/var/tmp/")
+
+
+class Sweep:
+    """One pass over everything in the images under test."""
+
+    def __init__(self, images: list[Subject]) -> None:
+        """Look at every file of every layer of `images`."""
+        self.needles = [*needles.of_host(), *needles.of_mirrors()]
+        self.hits: list[Hit] = []
+        self.cached: list[str] = []
+        self.keys: list[str] = []
+        self.files = self.documents = 0
+        for entry in entries(subjects.engine(), [image.id for image in images]):
+            self._look(entry)
+
+    def _look(self, entry: Entry) -> None:
+        self.files += bool(entry.layer)
+        self.documents += not entry.layer
+        if entry.layer and entry.regular and entry.size and entry.path.startswith(CACHES):
+            self.cached.append(entry.path)
+        if entry.layer and entry.path.endswith(KEY_NAMES):
+            self.keys.append(entry.path)
+        self.hits.extend(needles.find(entry, self.needles))
+
+
+@pytest.fixture(scope="session")
+def everything(request: pytest.FixtureRequest) -> list[Subject]:
+    """All images under test."""
+    with missing_is_reported(request.config):
+        return [subjects.subject(name) for name in subjects.names()]
+
+
+@pytest.fixture(scope="session")
+def sweep(everything: list[Subject]) -> Sweep:
+    """Everything that was found."""
+    return Sweep(everything)
+
+
+def test_the_sweep_saw_the_images(sweep: Sweep) -> None:
+    assert sweep.documents >= 2
+    assert sweep.files > 10_000
+
+
+def test_no_credentials_file(sweep: Sweep) -> None:
+    assert sweep.keys == []
+
+
+def test_no_ca_proxy_or_index(sweep: Sweep) -> None:
+    found = [hit for hit in sweep.hits if not hit.what.startswith("mirror ")]
+    assert found == []
+
+
+def test_no_mirror_in_configuration_history_or_labels(sweep: Sweep) -> None:
+    found = [hit for hit in sweep.hits if hit.what.startswith("mirror ")]
+    assert [hit for hit in found if not hit.layer or not hit.path.startswith(MIRROR_TEXT)] == []
+
+
+def test_no_cache_in_any_layer(sweep: Sweep) -> None:
+    assert sweep.cached == []
+
+
+def test_no_build_argument_or_secret_in_history(everything: list[Subject]) -> None:
+    words = ("proxy=", "index_url=", "index-url=", "password", "token=", "/run/secrets/ca ")
+    for image in everything:
+        text = "\n".join(step["CreatedBy"] for step in subjects.client().images.get(image.id).history()).lower()
+        assert [word for word in words if word in text] == [], image.name
+
+
+# --- would it be noticed? ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Secrets of an imaginary machine, as values and as the files that a build would get."""
+    folder = tmp_path_factory.mktemp("canary")
+    marker = secrets.token_hex(12)
+    (folder / "ca").write_text(certificate(folder), encoding="utf-8")
+    proxy = f"http://someone:{marker}@proxy.{marker}.invalid:3128"
+    index = f"https://pypi.{marker}.invalid/simple"
+    (folder / "net").write_text(
+        f"HTTPS_PROXY={proxy}\nPIP_INDEX_URL={index}\nUV_DEFAULT_INDEX={index}\nAPT_MIRROR=https://apt.{marker}.invalid\n",
+        encoding="utf-8",
+    )
+    return {"folder": str(folder), "marker": marker, "ca": (folder / "ca").read_text(encoding="utf-8")}
+
+
+def certificate(folder: Path) -> str:
+    """A new self-signed certificate."""
+    name = f"/CN=canary {datetime.datetime.now(datetime.UTC):%H%M%S}"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", name, "-keyout", str(folder / "key")]
+    subprocess.run([*command, "-out", str(folder / "cert"), "-days", "1"], check=True, capture_output=True)
+    return (folder / "cert").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def build(everything: list[Subject], canary: dict[str, str]) -> Iterator[object]:
+    """Build a target of canary/Dockerfile on the smallest image under test; return what is found in its own layers."""
+    engine, client = subjects.engine(), subjects.client()
+    tags: list[str] = []
+
+    def run(target: str) -> tuple[set[str], str]:
+        tag = f"rlinf-npu-canary:{target}"
+        tags.append(tag)
+        command = [*engine.docker, "buildx", "build", "--quiet", f"--target={target}", f"--tag={tag}", "--network=none"]
+        command += [f"--secret=id={name},src={canary['folder']}/{name}" for name in ("ca", "net")]
+        command += [f"--build-context=common={ROOT / 'images' / 'common'}", "--no-cache", str(CANARY)]
+        base = client.images.get(everything[0].id)
+        base.tag("rlinf-npu-canary", "base")
+        tags.append("rlinf-npu-canary:base")
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **engine.env})
+        looked_for = [needle for der in needles.certificates(canary["ca"]) for needle in needles.of_certificate(der)]
+        looked_for.append(Needle("marker", canary["marker"].encode()))
+        found = {hit.what for entry in entries(engine, [tag]) for hit in needles.find(entry, looked_for)}
+        return found, client.containers.run(tag, ["cat", "/seen"], remove=True, entrypoint="").decode()
+
+    yield run
+    for tag in set(tags):
+        client.images.remove(tag, force=True)
+
+
+def test_with_net_uses_the_secrets_and_leaves_none(build: object, canary: dict[str, str]) -> None:
+    found, seen = build("clean")  # type: ignore[operator]
+    assert seen.split() == ["proxy", "ca", "index", "apt"]  # the step itself did see all of them
+    assert found == set()
+
+
+def test_a_leak_would_be_found(build: object) -> None:
+    found, _ = build("leaking")  # type: ignore[operator]
+    assert found == {"a private CA (PEM)", "a private CA (DER)", "marker"}
