@@ -19,7 +19,6 @@ MEMORY_CALLS = frozenset(
         "memory_stats",
         "memory_summary",
         "reset_max_memory_allocated",
-        "reset_max_memory_reserved",
         "reset_peak_memory_stats",
         "synchronize",
     }

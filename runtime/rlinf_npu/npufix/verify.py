@@ -2,7 +2,7 @@
 
 import ast
 
-from rlinf_npu.npufix import engine, report
+from rlinf_npu.npufix import plan, report
 from rlinf_npu.npufix.model import HELPER_PATH, NpufixError, Report, Status
 
 
@@ -32,11 +32,11 @@ def _broken_files(found: Report) -> list[str]:
             if path.endswith(".py"):
                 ast.parse(tree.text(path), filename=path)
             elif path.endswith(".sh"):
-                engine.check_shell(path, tree.text(path))
+                plan.check_shell(path, tree.text(path))
         except SyntaxError as error:
             lines.append(f"{path}:{error.lineno}: does not compile ({error.msg})")
         except NpufixError as error:
             lines.append(str(error))
-    if tree.record and (not tree.exists(HELPER_PATH) or tree.text(HELPER_PATH) != engine.helper_text()):
+    if tree.record and (not tree.exists(HELPER_PATH) or tree.text(HELPER_PATH) != plan.helper_text()):
         lines.append(f"{HELPER_PATH} is missing or was changed; run npufix apply again")
     return lines

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from mini_tree import SKELETON, Fixer, TreeMaker, write
-from rlinf_npu.npufix.engine import Plan
 from rlinf_npu.npufix.model import HELPER_PATH
+from rlinf_npu.npufix.plan import Plan
 from rlinf_npu.npufix.tree import Tree
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mini_tree import SKELETON, TreeMaker
-from rlinf_npu.npufix import engine, report
+from rlinf_npu.npufix import engine, plan, report
 from rlinf_npu.npufix.catalogue import FIXES
 from rlinf_npu.npufix.model import HELPER_PATH, NpufixError, Report, Status, UsageError
 from rlinf_npu.npufix.tree import RECORD_NAME, Tree
@@ -163,7 +163,7 @@ def test_interrupt_leaves_the_tree_as_it_was(make_tree: TreeMaker, monkeypatch: 
 def test_an_edit_that_cannot_be_placed_stops_everything(make_tree: TreeMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(FILES)
     before = snapshot(tree)
-    monkeypatch.setattr(engine, "rewrite", _refuse)
+    monkeypatch.setattr(plan, "rewrite", _refuse)
     with pytest.raises(NpufixError, match="could not place"):
         engine.apply(tree)
     assert snapshot(tree) == before
@@ -178,7 +178,7 @@ def test_modes_are_kept_and_the_helper_is_added(make_tree: TreeMaker) -> None:
     (tree.root / "examples/run.sh").chmod(0o755)
     engine.apply(tree)
     assert stat.S_IMODE((tree.root / "examples/run.sh").stat().st_mode) == 0o755
-    assert (tree.root / HELPER_PATH).read_text() == engine.helper_text()
+    assert (tree.root / HELPER_PATH).read_text() == plan.helper_text()
     assert stat.S_IMODE((tree.root / HELPER_PATH).stat().st_mode) == 0o644
 
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 from mini_tree import Fixer, TreeMaker, changed_lines
-from rlinf_npu.npufix.engine import Plan
+from rlinf_npu.npufix.plan import Plan
 
 HELPER = "from rlinf.utils.npu_compat import "
 WORKER = "import torch\nfrom rlinf.scheduler import Worker\n\n\n"
