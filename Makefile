@@ -91,6 +91,10 @@ sim-host-clean: venv ## remove exactly what sim-host made
 doctor: venv ## look this host over for what usually goes wrong
 	@$(BUILD) plan >/dev/null && RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host
 
+.PHONY: compose
+compose: venv ## write compose.override.yaml: cards, driver, image; after a change of .env (make image does it too)
+	@$(BUILD) compose
+
 .PHONY: clean
 clean: ## remove what was built into this folder (images stay)
 	rm -rf build $(REPORTS) .mypy_cache .ruff_cache .pytest_cache

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from imagekit import compose_cli, locks, lookup, simhost
 from imagekit import engine as engines
-from imagekit import locks, lookup, simhost
 from imagekit.base import resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
 from imagekit.errors import Problem
@@ -26,6 +26,7 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 out = Console(width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 
+app.add_typer(compose_cli.app)
 BUILD = ROOT / "build"
 Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]
 PlatformOption = Annotated[
@@ -139,6 +140,7 @@ def image(
         rows, build = build_images(engine, bake(manifest, chosen, request), out)
     _remember(request.flavour, rows, build.timeline())
     show(rows, out, time.monotonic() - start)
+    compose_cli.after_build(manifest, say)
 
 
 def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:

@@ -1,0 +1,172 @@
+"""Write compose.override.yaml and its templates from images.toml, the settings, this host and the build record."""
+
+import io
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from imagekit.compose import render
+from imagekit.compose.cards import parse_npus
+from imagekit.compose.host import Host, simulated_mounts
+from imagekit.compose.record import REAL, BuiltImage, find_built
+from imagekit.compose.settings import Settings, read_settings
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Devices, Manifest
+from imagekit.planner import SIM_DRIVER
+from imagekit.process import Say
+from imagekit.tags import SIM
+
+COMPOSE_FILE, OVERRIDE_FILE, CARDS_FILE = "compose.yaml", "compose.override.yaml", "build/compose-cards.yaml"
+HEADER = """\
+# Made by `make compose` from images.toml ([devices]), .env, this host and the last build. Changes here get lost.
+# {what}
+"""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was generated for."""
+
+    choice: render.Choice
+    simulated: BuiltImage | None
+
+
+def generate(
+    manifest: Manifest,
+    arch: str,
+    say: Say,
+    *,
+    folder: Path = ROOT,
+    root: Path = Path("/"),
+    settings: Settings | None = None,
+) -> Written:
+    """Write both files, or none.
+
+    Args:
+        manifest: images.toml.
+        arch: Docker's name of this machine's architecture.
+        say: gets what was chosen, and what is odd.
+        folder: the checkout: compose.yaml, .env, build/.
+        root: prefix of the host's paths.
+        settings: in place of .env and the environment.
+
+    Raises:
+        Problem: a setting is wrong, or a card, a mount, a folder or the image is missing.
+    """
+    settings = settings or read_settings(folder / ".env")
+    name = manifest.image[-1].name
+    simulated = find_built(folder / "build", name, arch, SIM)
+    real = find_built(folder / "build", name, arch, REAL)
+    compose = _read_yaml(folder / COMPOSE_FILE)
+    choice = _choose(manifest.devices, settings, Host(manifest.devices, root), real or simulated, compose["name"])
+    _check_port(settings.tensorboard_port)
+    _check_folders(folder, settings, manifest.devices, say)
+    driver = folder / "build" / SIM_DRIVER / arch
+    npu = render.npu_services(choice, manifest.devices)
+    sim = render.sim_services(simulated, simulated_mounts(manifest.devices, driver), manifest.devices)
+    what = render.headline(choice)
+    override = render.override_file(render.names_with_cards(compose), f"./{CARDS_FILE}")
+    _write(folder / CARDS_FILE, f"{what}; {choice.made_for}", render.cards_file(npu, sim))
+    _write(folder / OVERRIDE_FILE, f"{what}; the templates are in {CARDS_FILE}", override)
+    _tell(choice, real, simulated, settings, say)
+    return Written(choice, simulated)
+
+
+def _choose(devices: Devices, settings: Settings, host: Host, built: BuiltImage | None, name: str) -> render.Choice:
+    if not settings.image and built is None:
+        raise Problem("no image has been built on this machine", "make image, or set IMAGE in .env to one to be pulled")
+    present = host.cards()
+    cards = parse_npus(settings.npus, present, devices.max_cards)
+    own_devices = bool(cards) and not settings.uses_ascend_runtime
+    return render.Choice(
+        image=settings.image or (built.reference if built else ""),
+        digest="" if settings.image or built is None else built.digest,
+        pull=bool(settings.image),
+        made_for=settings.summary,
+        cards=cards,
+        present=present,
+        nodes=host.nodes(cards) if own_devices else [],
+        mounts=host.mounts() if own_devices else [],
+        privileged=settings.is_privileged,
+        ascend_runtime=settings.uses_ascend_runtime,
+        project=settings.project or name,
+    )
+
+
+def _check_folders(folder: Path, settings: Settings, devices: Devices, say: Say) -> None:
+    """LOG_DIR is made, for the containers' user; a DATA_DIR that is not there is no obstacle to the simulated run."""
+    if settings.data_dir and not (folder / settings.data_dir).is_dir():
+        say(f"Note: DATA_DIR={settings.data_dir} is not a folder, so nothing will start: correct it in .env")
+    logs = folder / settings.log_dir
+    if logs.exists() and not logs.is_dir():
+        raise Problem(f"LOG_DIR={settings.log_dir} is not a folder", "correct it in .env")
+    uid, gid = _owner(settings, devices)
+    if not logs.exists():
+        logs.mkdir(parents=True)
+        if os.geteuid() == 0:
+            os.chown(logs, uid, gid)
+    if (owner := logs.stat().st_uid) != uid and uid != 0 and not logs.stat().st_mode & 0o002:
+        say(f"Note: {settings.log_dir} belongs to uid {owner}, the containers run as {uid}:")
+        say(f"      chown {uid}:{gid} {settings.log_dir}, or RUN_AS={owner}:{logs.stat().st_gid} in .env")
+
+
+def _check_port(port: str) -> None:
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise Problem(f"TENSORBOARD_PORT={port} is not a port", "write a number below 65536", usage=True)
+
+
+def _owner(settings: Settings, devices: Devices) -> tuple[int, int]:
+    uid, _, gid = (settings.run_as or f"{devices.uid}:{devices.gid}").partition(":")
+    if not uid.isdigit() or not (gid.isdigit() or not gid):
+        raise Problem(f"RUN_AS={settings.run_as} is not uid:gid", "write numbers, for example 1000:1000", usage=True)
+    return int(uid), int(gid or 0)
+
+
+def _tell(
+    choice: render.Choice, real: BuiltImage | None, simulated: BuiltImage | None, settings: Settings, say: Say
+) -> None:
+    say(f"{OVERRIDE_FILE}: {choice.image}, {render.headline(choice)}")
+    if not choice.cards and settings.npus != "none":
+        say("Note: this host has no cards. COMPOSE_PROFILES=sim docker compose up train runs on simulated ones.")
+    elif choice.cards and not settings.image and real is None:
+        say("Note: this is the simulated image; on real cards it computes on the CPU. make image BASE=cann")
+    if simulated is None:
+        say("Note: no simulated image is here, so there is no COMPOSE_PROFILES=sim. make image BASE=sim")
+    if _taken(int(settings.tensorboard_port)):
+        say(f"Note: port {settings.tensorboard_port} is in use; unless by this project's tensorboard, set another")
+        say("      TENSORBOARD_PORT in .env")
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        return dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise Problem(f"{path.name} is missing", "run from a full checkout") from None
+
+
+def _write(path: Path, what: str, content: dict[str, Any]) -> None:
+    """Write beside and rename: a half-written file must not be read by Compose."""
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.default_flow_style = False
+    yaml.representer.ignore_aliases = lambda _: True
+    text = io.StringIO()
+    yaml.dump(content, text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(HEADER.format(what=what) + text.getvalue(), encoding="utf-8")
+    fresh.replace(path)
