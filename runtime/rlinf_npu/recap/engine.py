@@ -9,7 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from rlinf_npu.recap import process
-from rlinf_npu.recap.environment import ray_dir, run_mark, step_environment
+from rlinf_npu.recap.environment import STACKS, ray_dir, run_mark, step_environment
 from rlinf_npu.recap.errors import EXIT_RESUMABLE, StepFailed, Stopped
 from rlinf_npu.recap.fingerprint import changes
 from rlinf_npu.recap.layout import TITLES
@@ -151,11 +151,13 @@ class Engine:
         command, log = step.prepare(self.context, state.log_dir, decided.checkpoint)
         limits = self.context.config.watchdog
         watchdog = Watchdog(log, state.log_dir, limits.silence, limits.after_error)
-        child = process.start(command, self.env, state.log_dir, log)
+        env = {**self.env, STACKS: str(state.log_dir / "stacks")}
+        child = process.start(command, env, state.log_dir, log)
         try:
             self._wait(child, watchdog, Progress(log, state.log_dir, step.batch(self.context)), step, state.log_dir)
         finally:
             self._end(child)
+            shutil.rmtree(state.log_dir / "stacks", ignore_errors=True)
         if self.stop_at is not None:
             how = "after saving a checkpoint" if child.returncode == EXIT_RESUMABLE else "before a checkpoint"
             raise Stopped(f"{TITLES[step.name]} stopped {how}; `recap run` goes on from the last complete one")
@@ -184,9 +186,9 @@ class Engine:
                 time.sleep(POLL_SECONDS)
 
     def _give_up(self, step: Step, wrong: str, log: Path, log_dir: Path) -> None:
-        stacks = process.dump_stacks(self.mark, log_dir / "stacks.txt")
-        where = f"; Python stacks in {stacks}" if stacks else "; install py-spy to get stacks"
-        raise StepFailed(f"{TITLES[step.name]} hangs: {wrong}{where}; {story(log)}")
+        stacks = log_dir / "stacks.txt"
+        process.dump_stacks(self.mark, stacks, log_dir / "stacks")
+        raise StepFailed(f"{TITLES[step.name]} hangs: {wrong}; Python stacks in {stacks}; {story(log)}")
 
     def _end(self, child: "subprocess.Popen[bytes]") -> None:
         """Let Ray finish after a normal end; whatever is left then is ended."""

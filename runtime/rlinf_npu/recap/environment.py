@@ -13,6 +13,7 @@ RUN_MARK = "RECAP_RUN"  # every process of a run carries it; it is how leftovers
 EXT_MODULE = "rlinf_npu.recap.drivers.worker_ext"
 CHAINED_EXT = "RECAP_EXT_MODULE"
 SEED = "RECAP_SEED"
+STACKS = "RECAP_STACKS"  # folder in which processes write their stacks when they get SIGUSR2
 RAY_SOCKET_LIMIT = 40  # Ray's sockets live deep below its folder, and a unix socket's path holds 107 bytes
 
 

@@ -1,8 +1,10 @@
 """A step's process tree: start it, find all of it, end all of it - Ray's daemons included, other people's Ray never."""
 
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +14,7 @@ import psutil
 from rlinf_npu.recap.environment import RUN_MARK
 
 KILL_SECONDS = 5.0
+SPY_SECONDS = 10.0
 
 
 def start(command: list[str], env: dict[str, str], cwd: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -92,25 +95,38 @@ def memory_mb(mark: str) -> int:
     return total >> 20
 
 
-def dump_stacks(mark: str, target: Path, limit: int = 32) -> Path | None:
-    """Write the Python stacks of the run's processes by py-spy; None where py-spy is not installed."""
-    import shutil
-    import sys
+def dump_stacks(mark: str, target: Path, folder: Path, limit: int = 32) -> None:
+    """Append the Python stacks of the run's processes to a file: by py-spy, else by the processes themselves.
 
+    Those that listen for SIGUSR2 have a file <pid>.txt in `folder`; no other process gets that signal.
+    """
     spy = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    if spy is None:
-        return None
     with target.open("ab") as out:
         for process in marked_processes(mark)[:limit]:
-            out.write(f"\n=== {process.pid} {_title(process)}\n".encode())
-            out.flush()
-            try:
-                subprocess.run(
-                    [spy, "dump", "--pid", str(process.pid)], stdout=out, stderr=out, timeout=10, check=False
-                )
-            except subprocess.TimeoutExpired:
-                out.write(b"py-spy took more than 10 s\n")
-    return target
+            stacks = _from_outside(spy, process.pid) or _from_inside(process, folder / f"{process.pid}.txt")
+            if stacks:
+                out.write(f"\n=== {process.pid} {_title(process)}\n".encode() + stacks)
+
+
+def _from_outside(spy: str | None, pid: int) -> bytes:
+    if spy is None:
+        return b""
+    try:
+        result = subprocess.run([spy, "dump", "--pid", str(pid)], capture_output=True, timeout=SPY_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return b""
+    return result.stdout if result.returncode == 0 else b""
+
+
+def _from_inside(process: psutil.Process, written: Path) -> bytes:
+    if not written.is_file():
+        return b""
+    _signal([process], signal.SIGUSR2)
+    deadline = time.monotonic() + SPY_SECONDS
+    while written.stat().st_size == 0 and time.monotonic() < deadline and _alive(process):
+        time.sleep(0.05)
+    time.sleep(0.05)  # all threads, not only the first
+    return written.read_bytes()
 
 
 def _title(process: psutil.Process) -> str:

@@ -77,7 +77,7 @@ def image() -> dict[str, Any]:
         facts = load_facts()
     except (FileNotFoundError, ValueError, json.JSONDecodeError):
         return known
-    return {**known, **{key: value for key, value in facts.items() if isinstance(value, str | int | float | bool)}}
+    return {**known, "facts": facts}
 
 
 def _version(name: str) -> str | None:

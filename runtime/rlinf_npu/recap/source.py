@@ -1,12 +1,12 @@
 """Where RLinf is, and what it brings: upstream's example scripts, or only the package."""
 
 import importlib.util
-import json
 import os
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from rlinf_npu.facts import load_facts
 from rlinf_npu.recap.errors import UsageError
 
 DEFAULT_HOME = Path("/opt/rlinf")
@@ -53,11 +53,16 @@ class Source:
         return {"kind": self.kind, "home": str(self.home), "version": _version(), "revision": self._revision()}
 
     def _revision(self) -> str | None:
-        marker = self.home / ".rlinf-source.json"  # written by the image build; a git checkout speaks for itself
-        if marker.is_file():
-            return str(json.loads(marker.read_text(encoding="utf-8")).get("revision"))
+        """A checkout's commit; in the image, what the facts say."""
         head = self.home / ".git" / "HEAD"
-        return head.read_text(encoding="utf-8").strip() if head.is_file() else None
+        if head.is_file():
+            return head.read_text(encoding="utf-8").strip()
+        if self.home != DEFAULT_HOME:
+            return None
+        try:
+            return str(load_facts()["rlinf"]["revision"])
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
 
 
 def find_source(configured: Path | None = None) -> Source:

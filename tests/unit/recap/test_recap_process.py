@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from rlinf_npu.recap import process
 from rlinf_npu.recap.environment import RUN_MARK
 from rlinf_npu.recap.process import end_all, marked_processes, start
 
@@ -63,6 +64,25 @@ def test_a_step_dies_with_its_recap() -> None:
     parent.wait()
     assert wait_for(lambda: not marked_processes("die"), 5)
     parent.stdout.close()
+
+
+LISTENS = (
+    "from rlinf_npu.recap.drivers.stacks import listen; listen()\nimport time\ndef waits(): time.sleep(60)\nwaits()"
+)
+
+
+def test_stacks_from_inside_spare_who_does_not_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_from_outside", lambda spy, pid: b"")  # as where the kernel forbids it
+    env = {**_env("mine"), "RECAP_STACKS": str(tmp_path / "stacks")}
+    listening = subprocess.Popen([sys.executable, "-c", LISTENS], env=env)
+    deaf = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], env=env)
+    assert wait_for((tmp_path / f"stacks/{listening.pid}.txt").is_file)
+    time.sleep(0.2)  # the file is opened just before the handler is set
+    process.dump_stacks("mine", tmp_path / "stacks.txt", tmp_path / "stacks")
+    assert "in waits" in (tmp_path / "stacks.txt").read_text()
+    assert deaf.poll() is None
+    end_all("mine", 0.3)
+    assert (listening.wait(5), deaf.wait(5)) == (-15, -15)
 
 
 def _env(mark: str) -> dict[str, str]:

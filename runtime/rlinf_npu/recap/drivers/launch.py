@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+from rlinf_npu.recap.drivers import stacks
+
 PR_SET_PDEATHSIG = 1
 TRAINING = ("value_sft", "cfg_rl")
 
@@ -18,6 +20,7 @@ def main(argv: list[str]) -> None:
     step, config = argv[0], Path(argv[1])
     script = Path(argv[2]) if len(argv) > 2 else None
     die_with_parent()
+    stacks.listen()
     if step in TRAINING:
         from rlinf_npu.recap.drivers import train
 

@@ -10,9 +10,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+from rlinf_npu.recap.drivers import stacks
+
 
 def register() -> None:
     """Seed this process, make resume exact, then hand on to the user's own extension."""
+    stacks.listen()
     seed_process(int(os.environ.get("RECAP_SEED", "0")) + int(os.environ.get("RANK", "0")))
     resume_mid_epoch()
     chained = os.environ.get("RECAP_EXT_MODULE")
