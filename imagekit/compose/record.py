@@ -30,7 +30,7 @@ def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | 
     path = folder / f"built-{arch}{suffix}.json"
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))["images"].get(name)
-        return BuiltImage(entry["tags"][-1], entry["digest"], suffix == SIM) if entry else None
+        return None if entry is None else BuiltImage(entry["tags"][-1], entry["digest"], suffix == SIM)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, IndexError):
