@@ -68,9 +68,9 @@ def arm() -> None:
     if not enabled() or any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     module = sys.modules.get(_TARGET)
-    if module is None:
+    if module is None or getattr(module.__spec__, "_initializing", False):
         sys.meta_path.insert(0, _Finder())
-    elif not getattr(module.__spec__, "_initializing", False):
+    else:
         _install()
 
 

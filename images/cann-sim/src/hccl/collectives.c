@@ -207,25 +207,28 @@ static HcclResult exchange_round(HcclComm comm, const Parts *send, const Parts *
     return HCCL_SUCCESS;
 }
 
-static HcclResult check_lengths(HcclComm comm, const Parts *receive)
+/* Every rank checks every pair: all come to the same verdict, and none is left waiting at a barrier. */
+static HcclResult check_lengths(HcclComm comm)
 {
-    for (uint32_t from = 0; from < comm->ranks; from++) {
-        size_t sent = comm->shared->lengths[from][comm->rank];
-        if (sent != receive->length[from]) {
-            cannsim_set_error("all-to-all: rank %u sends %zu bytes, rank %u expects %zu", from, sent, comm->rank,
-                              receive->length[from]);
-            return HCCL_E_PARA;
+    for (uint32_t from = 0; from < comm->ranks; from++)
+        for (uint32_t to = 0; to < comm->ranks; to++) {
+            size_t sent = comm->shared->lengths[from][to], expected = comm->shared->expected[from][to];
+            if (sent != expected) {
+                cannsim_set_error("all-to-all: rank %u sends %zu bytes, rank %u expects %zu", from, sent, to, expected);
+                return HCCL_E_PARA;
+            }
         }
-    }
     return HCCL_SUCCESS;
 }
 
 static HcclResult all_to_all(HcclComm comm, const Parts *send, const Parts *receive)
 {
-    for (uint32_t to = 0; to < comm->ranks; to++)
-        comm->shared->lengths[comm->rank][to] = send->length[to];
+    for (uint32_t peer = 0; peer < comm->ranks; peer++) {
+        comm->shared->lengths[comm->rank][peer] = send->length[peer];
+        comm->shared->expected[peer][comm->rank] = receive->length[peer];
+    }
     TRY(comm_barrier(comm));
-    HcclResult agreed = check_lengths(comm, receive);
+    HcclResult agreed = check_lengths(comm);
     for (uint32_t distance = 0; distance < comm->ranks && agreed == HCCL_SUCCESS; distance++)
         TRY(exchange_round(comm, send, receive, distance));
     TRY(comm_barrier(comm)); /* the lengths may be overwritten from here on */

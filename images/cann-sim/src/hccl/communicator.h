@@ -22,7 +22,8 @@ typedef struct {
     atomic_uint generation; /* barriers passed */
     atomic_ulong sent[MAX_RANKS][MAX_RANKS];     /* point-to-point messages sent [from][to] */
     atomic_ulong received[MAX_RANKS][MAX_RANKS]; /* and received */
-    uint64_t lengths[MAX_RANKS][MAX_RANKS];      /* bytes [from][to] of the running all-to-all */
+    uint64_t lengths[MAX_RANKS][MAX_RANKS];      /* all-to-all: bytes [from][to], as the sender says */
+    uint64_t expected[MAX_RANKS][MAX_RANKS];     /* and as the receiver says */
 } Shared;
 
 struct Communicator {
