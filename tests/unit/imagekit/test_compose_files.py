@@ -60,7 +60,7 @@ def test_cards_get_nodes_driver_and_both_variables(checkout: Checkout) -> None:
     checkout.with_cards(*range(8))
     checkout.built("", REAL_TAG)
     cards = checkout.generate(npus="4-6")["npu-cards"]
-    nodes = "davinci4 davinci5 davinci6 davinci_manager devmm_svm hisi_hdc".split()
+    nodes = ["davinci4", "davinci5", "davinci6", "davinci_manager", "devmm_svm", "hisi_hdc"]
     # Numbers are the host's and never mapped to others.
     assert cards["devices"] == [f"/dev/{node}:/dev/{node}" for node in nodes]
     assert {mount["target"]: mount["source"] for mount in cards["volumes"]} == {

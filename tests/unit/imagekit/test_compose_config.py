@@ -1,0 +1,218 @@
+"""compose.yaml with the generated files, as Docker Compose itself understands them. Needs its CLI, no engine."""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostkit import Said
+
+from imagekit.compose import generate
+from imagekit.compose.settings import NAMES, read_settings
+from imagekit.manifest import ROOT, Manifest
+
+STEPS = ("train", "returns", "value-sft", "advantages", "cfg-rl")
+TOOLS = ("tensorboard", "shell", "smoke", "doctor")
+GIB = 1 << 30
+
+
+@functools.cache
+def no_compose() -> str:
+    """Why these tests cannot run; empty when they can."""
+    if not shutil.which("docker"):
+        return "no docker command here"
+    asked = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
+    return "" if asked.returncode == 0 else "docker has no compose plugin here"
+
+
+pytestmark = pytest.mark.skipif(bool(no_compose()), reason=no_compose())
+
+
+class Project:
+    """A checkout with a built image on a host with eight cards."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.root, self.manifest = folder / "checkout", folder / "host", manifest
+        (self.folder / "build").mkdir(parents=True)
+        shutil.copy(ROOT / "compose.yaml", self.folder)
+        shutil.copy(ROOT / ".env.example", self.folder / ".env")
+        devices = manifest.devices
+        nodes = [*(devices.card.format(id=card) for card in range(8)), *devices.managers]
+        for path in [*nodes, *(mount.path for mount in devices.mounts)]:
+            (self.root / path.lstrip("/")).mkdir(parents=True)
+        for suffix in ("", "-sim"):
+            image = {"tags": [f"rlinf-npu:1{suffix}"], "digest": "sha256:0", "size": 1}
+            record = self.folder / f"build/built-arm64{suffix}.json"
+            record.write_text(json.dumps({"images": {"rlinf-npu": image}}), encoding="utf-8")
+
+    def env(self, text: str) -> None:
+        with (self.folder / ".env").open("a", encoding="utf-8") as file:
+            file.write(f"\n{text}\n")
+
+    def generate(self) -> None:
+        settings = read_settings(self.folder / ".env", {})
+        generate(self.manifest, "arm64", Said(), folder=self.folder, root=self.root, settings=settings)
+
+    def compose(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        ours = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", *NAMES.values()}
+        clean = {name: value for name, value in os.environ.items() if name not in ours}
+        return subprocess.run(
+            ["docker", "compose", *arguments],
+            cwd=self.folder,
+            env=clean | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    def services(self, *arguments: str, **environment: str) -> dict[str, Any]:
+        done = self.compose(*arguments, "config", "--format", "json", **environment)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["services"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, manifest: Manifest) -> Project:
+    return Project(tmp_path, manifest)
+
+
+@pytest.fixture
+def everything(project: Project) -> dict[str, Any]:
+    project.generate()
+    return project.services("--profile", "steps", "--profile", "tools")
+
+
+def test_the_services_are_there_and_up_starts_training_alone(project: Project, everything: dict[str, Any]) -> None:
+    assert set(everything) == {*STEPS, *TOOLS}
+    assert set(project.services()) == {"train"}, "`docker compose up` must not start all steps at once"
+
+
+def test_no_service_is_privileged(everything: dict[str, Any]) -> None:
+    for name, service in everything.items():
+        assert not service.get("privileged"), name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["read_only"] is True, name
+        assert service["user"] == "1000:1000", name
+        assert service["logging"]["options"] == {"max-file": "5", "max-size": "50m"}, name
+
+
+def test_pid_1_is_the_images_tini(everything: dict[str, Any]) -> None:
+    for service in everything.values():
+        assert service["entrypoint"][:3] == ["tini", "--", "container-entrypoint"]
+        assert "init" not in service, "a second init would only warn about the first"
+
+
+def test_cards_driver_data_and_room(everything: dict[str, Any], project: Project) -> None:
+    for name in [*STEPS, "shell", "smoke", "doctor"]:
+        service = everything[name]
+        devices = {device["source"]: device["target"] for device in service["devices"]}
+        assert len(devices) == 8 + 3, name
+        assert all(source == target for source, target in devices.items()), name
+        mounts = {mount["target"]: mount for mount in service["volumes"]}
+        assert mounts["/data"]["source"] == "/data", name
+        assert mounts["/workspace"]["source"] == str(project.folder / "runs"), name
+        assert mounts["/usr/local/Ascend/driver"]["read_only"] is True, name
+        assert int(service["shm_size"]) == 32 * GIB, name
+        assert service["environment"]["ASCEND_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7", name
+        assert service["environment"]["ASCEND_RT_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7", name
+        assert service["environment"]["HCCL_CONNECT_TIMEOUT"] == "1800", name
+        assert service["environment"]["HCCL_IF_BASE_PORT"].isdigit(), name
+
+
+def test_steps_stop_slowly_and_have_a_health_check_of_their_own(everything: dict[str, Any]) -> None:
+    for name in STEPS:
+        assert everything[name]["stop_grace_period"] == "6m0s"
+        assert "HUNG_SECONDS" in everything[name]["healthcheck"]["test"][1]
+    commands = [everything[name]["command"] for name in STEPS]
+    assert commands == [["recap", "run"], *(["recap", "step", name] for name in STEPS[1:])]
+
+
+def test_tensorboard_is_on_loopback_and_holds_no_card(project: Project, everything: dict[str, Any]) -> None:
+    board = everything["tensorboard"]
+    assert [(port["host_ip"], port["published"]) for port in board["ports"]] == [("127.0.0.1", "6006")]
+    assert "devices" not in board
+    other = project.services("--profile", "tools", TENSORBOARD_PORT="7007")["tensorboard"]
+    assert other["ports"][0]["published"] == "7007"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["NPUS=4-6", "NPUS='0,2' # two", 'export IMAGE="reg/rlinf-npu:1"', "PRIVILEGED=1", "RUNTIME=ascend", "NPUS="],
+)
+def test_we_read_env_as_compose_does(project: Project, line: str) -> None:
+    project.env(line)
+    project.generate()
+    environment = project.services()["train"]["environment"]
+    assert environment["RLINF_NPU_SETTINGS"] == environment["RLINF_NPU_MADE_FOR"]
+
+
+def test_a_later_change_of_env_shows(project: Project) -> None:
+    project.generate()
+    project.env("NPUS=0-3")
+    environment = project.services()["train"]["environment"]
+    assert environment["RLINF_NPU_SETTINGS"] != environment["RLINF_NPU_MADE_FOR"]
+
+
+def test_privileged(project: Project) -> None:
+    project.env("PRIVILEGED=1")
+    project.generate()
+    train = project.services()["train"]
+    assert train["privileged"] is True
+    assert train["network_mode"] == "host"
+    assert int(train["shm_size"]) == 32 * GIB
+    assert "devices" not in train
+
+
+def test_ascend_docker_runtime(project: Project) -> None:
+    project.env("RUNTIME=ascend\nNPUS=2-3")
+    project.generate()
+    train = project.services()["train"]
+    assert train["runtime"] == "ascend"
+    assert train["environment"]["ASCEND_VISIBLE_DEVICES"] == "2,3"
+    assert "ASCEND_RT_VISIBLE_DEVICES" not in train["environment"]
+    assert {mount["target"] for mount in train["volumes"]} == {"/data", "/workspace", "/etc/rlinf-npu/recap.yaml"}
+
+
+def test_simulated_profile_has_nothing_of_this_host(project: Project) -> None:
+    project.env("NPUS=none\nIMAGE=registry.example/real:1\nDATA_DIR=")
+    project.generate()
+    services = project.services(COMPOSE_PROFILES="sim")
+    assert set(services) == {"train", "fixtures"}
+    train = services["train"]
+    assert train["image"] == "rlinf-npu:1-sim"
+    assert {device["source"] for device in train["devices"]} == {"/dev/null"}
+    assert train["environment"]["RLINF_NPU_SETTINGS"] == train["environment"]["RLINF_NPU_MADE_FOR"]
+    mounts = {mount["target"]: mount["type"] for mount in train["volumes"]}
+    assert mounts["/data"] == "tmpfs"
+    assert mounts["/workspace"] == "volume"
+    assert train["depends_on"]["fixtures"]["condition"] == "service_completed_successfully"
+
+
+# --- what is missing is named with its fix ---
+
+
+def test_without_generated_files_the_image_name_says_what_to_do(project: Project) -> None:
+    train = project.services()["train"]
+    assert train["image"] == "rlinf-npu:run-make-compose-first"
+    assert train["pull_policy"] == "never"
+
+
+def test_data_dir_not_set(project: Project) -> None:
+    project.env("DATA_DIR=")
+    project.generate()
+    data = next(mount for mount in project.services()["train"]["volumes"] if mount["target"] == "/data")
+    assert data["source"] == "/DATA_DIR-is-not-set-in-.env"
+    assert not data["bind"].get("create_host_path")
+
+
+def test_unknown_profile_is_an_error(project: Project) -> None:
+    project.generate()
+    done = project.compose("config", COMPOSE_PROFILES="cluster")
+    assert done.returncode != 0
+    assert 'service "cluster-cards" not found' in done.stderr
