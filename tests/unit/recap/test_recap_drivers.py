@@ -1,9 +1,12 @@
 """What our drivers compute, and the exact resume."""
 
+import sys
+import types
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from rlinf_npu.recap.drivers.worker_ext import skip_once, skip_used
+from rlinf_npu.recap.drivers.worker_ext import resume_mid_epoch, skip_once, skip_used
 
 
 class Sampler:
@@ -29,14 +32,6 @@ class Loader:
         return self.batches
 
 
-class Worker:
-    """As far as skip_used looks at RLinf's workers."""
-
-    def __init__(self) -> None:
-        self.gradient_accumulation = 2
-        self.data_loader = type("Wrapper", (), {"_data_loader": Loader(batches=9, batch_size=4)})()
-
-
 def test_the_first_pass_is_cut_the_next_whole() -> None:
     sampler = Sampler(6)
     skip_once(sampler, 4)
@@ -48,9 +43,54 @@ def test_the_first_pass_is_cut_the_next_whole() -> None:
 
 @pytest.mark.parametrize(("step", "first"), [(0, 0), (1, 8), (3, 24), (4, 0), (6, 16)])
 def test_resume_goes_on_inside_the_epoch(step: int, first: int) -> None:
-    worker = Worker()  # 9 batches of 4, two a step: 4 steps an epoch
-    skip_used(worker, step)
-    assert next(iter(worker.data_loader._data_loader.sampler)) == first
+    loader = Loader(batches=9, batch_size=4)
+    skip_used(loader, step, accumulation=2)  # 4 steps an epoch
+    assert next(iter(loader.sampler)) == first
+
+
+class Strategy:
+    """RLinf's FSDPStrategyBase, as far as the resume relies on it."""
+
+    loaded: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        self.cfg = types.SimpleNamespace(global_batch_size=16, micro_batch_size=4)
+        self.world_size = 2
+
+    @classmethod
+    def load_checkpoint(cls, model: object, optimizer: object, scheduler: object, load_path: str) -> None:
+        cls.loaded.append(load_path)
+
+
+class LoaderImpl:
+    """RLinf's BaseDataLoaderImpl, likewise."""
+
+    def __init__(self) -> None:
+        self._data_loader, self.epoch = Loader(batches=9, batch_size=4), -1
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+
+def test_the_hooks_sit_where_ray_leaves_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("rlinf.data.datasets.recap.common", "rlinf.hybrid_engines.fsdp.strategy.base")
+    for name in {".".join(full.split(".")[:depth]) for full in names for depth in range(1, 6)}:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setattr(sys.modules[names[0]], "BaseDataLoaderImpl", LoaderImpl, raising=False)
+    monkeypatch.setattr(sys.modules[names[1]], "FSDPStrategyBase", Strategy, raising=False)
+    resume_mid_epoch()
+    strategy, loader = Strategy(), LoaderImpl()
+    loader.set_epoch(0)
+    assert next(iter(loader._data_loader.sampler)) == 0
+    strategy.load_checkpoint(None, None, None, "/run/checkpoints/global_step_5/actor")
+    loader.set_epoch(1)
+    assert Strategy.loaded == ["/run/checkpoints/global_step_5/actor"]
+    assert loader.epoch == 1
+    assert (
+        next(iter(loader._data_loader.sampler)) == 8
+    )  # step 5 of 4 a epoch: one step of two micro batches of 4 is used
+    loader.set_epoch(2)
+    assert next(iter(loader._data_loader.sampler)) == 0
 
 
 def test_returns_of_an_episode() -> None:

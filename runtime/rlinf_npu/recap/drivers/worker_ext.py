@@ -34,33 +34,41 @@ def seed_process(seed: int) -> None:
 
 
 def resume_mid_epoch() -> None:
-    """After a checkpoint is loaded, skip the samples of the epoch that were already used."""
-    from rlinf.hybrid_engines.fsdp.fsdp_model_manager import FSDPModelManager
+    """After a checkpoint is loaded, skip the samples of the epoch that were already used.
 
-    original = FSDPModelManager.load_checkpoint
-    if getattr(original, "_recap", False):
-        return
+    The worker's own methods cannot be replaced here: Ray has taken hold of them before it makes the worker. So the step
+    is noted where the worker calls its FSDP strategy, and used where it sets its loader to the epoch.
+    """
+    from rlinf.data.datasets.recap.common import BaseDataLoaderImpl
+    from rlinf.hybrid_engines.fsdp.strategy.base import FSDPStrategyBase
 
-    def load_checkpoint(self: Any, load_path: str, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, load_path, *args, **kwargs)
-        step = Path(load_path).parent.name.rsplit("_", 1)[-1]
+    load, set_epoch = FSDPStrategyBase.__dict__["load_checkpoint"], BaseDataLoaderImpl.set_epoch
+    pending: list[tuple[int, int]] = []  # (finished steps, micro batches a step)
+
+    def load_and_note(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = load.__func__(type(self), *args, **kwargs)
+        path = Path(kwargs.get("load_path") or args[3])
+        step = path.parent.name.rsplit("_", 1)[-1]
         if step.isdigit():
-            skip_used(self, int(step))
+            accumulation = self.cfg.global_batch_size // self.cfg.micro_batch_size // self.world_size
+            pending[:] = [(int(step), accumulation)]
         return result
 
-    load_checkpoint._recap = True  # type: ignore[attr-defined]
-    FSDPModelManager.load_checkpoint = load_checkpoint
+    def set_epoch_and_skip(self: Any, epoch: int) -> None:
+        set_epoch(self, epoch)
+        if pending:
+            skip_used(self._data_loader, *pending.pop())
+
+    FSDPStrategyBase.load_checkpoint = load_and_note
+    BaseDataLoaderImpl.set_epoch = set_epoch_and_skip
 
 
-def skip_used(worker: Any, step: int) -> None:
-    """Let the next pass over the worker's sampler begin where the checkpoint left the epoch."""
-    loader = getattr(getattr(worker, "data_loader", None), "_data_loader", None)
-    sampler = getattr(loader, "sampler", None)
-    if loader is None or sampler is None:
-        return
-    steps_per_epoch = max(1, len(loader) // worker.gradient_accumulation)
-    batches = (step % steps_per_epoch) * worker.gradient_accumulation
-    skip_once(sampler, batches * loader.batch_size)
+def skip_used(loader: Any, step: int, accumulation: int) -> None:
+    """Let the loader's next pass begin where the checkpoint of a global step left its epoch."""
+    steps_per_epoch = max(1, len(loader) // accumulation)
+    batches = (step % steps_per_epoch) * accumulation
+    skip_once(loader.sampler, batches * loader.batch_size)
+    print(f"recap: resumed at step {step}, the epoch goes on at its micro batch {batches}", flush=True)
 
 
 def skip_once(sampler: Any, count: int) -> None:
