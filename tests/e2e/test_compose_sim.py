@@ -1,0 +1,182 @@
+"""`COMPOSE_PROFILES=sim docker compose up train`: to green, through SIGTERM, with a card less."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.compose_kit import RUN, Project, why_not
+
+TRAIN_SECONDS = 1500  # two minutes on an idle machine with two cores
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * TRAIN_SECONDS)]
+
+# Rows and digests of the results; a checkpoint counts when its weights load and are finite.
+PROBE = f"""
+import hashlib, json, os, pathlib
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+import pyarrow.parquet as pq, torch
+run, tables, checkpoints = pathlib.Path("{RUN}"), {{}}, {{}}
+for path in sorted(run.glob("data/*/*/meta/*.parquet")):
+    table = pq.read_table(path)
+    name = "/".join(path.parts[-3::2])
+    tables[name] = [table.num_rows, table.column_names, hashlib.sha256(path.read_bytes()).hexdigest()]
+for path in sorted(run.glob("logs/*/*/*/checkpoints/global_step_*")):
+    weights = torch.load(path / "actor/model_state_dict/full_weights.pt", map_location="cpu", weights_only=True)
+    finite = all(bool(torch.isfinite(t).all()) for t in weights.values() if t.is_floating_point())
+    checkpoints[path.parts[-5] + "/" + path.name] = [len(weights), finite]
+states = {{p.stem: json.loads(p.read_text()) for p in (run / "state").glob("*.json")}}
+status = {{name: [s["status"], s["attempts"], s["resumed_from"]] for name, s in states.items()}}
+print(json.dumps({{"tables": tables, "checkpoints": checkpoints, "states": status}}))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def possible() -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+def new_project(folder: Path) -> Project:
+    project = Project(folder)
+    project.generate(root=folder / "a host without cards")
+    return project.simulated()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project that has been trained without disturbance."""
+    project = new_project(tmp_path_factory.mktemp("trained"))
+    try:
+        done = project.compose("up", "train", seconds=TRAIN_SECONDS)
+        assert done.returncode == 0, done.stdout[-3000:]
+        yield project
+    finally:
+        project.remove()
+
+
+@pytest.fixture(scope="module")
+def results(trained: Project) -> dict[str, Any]:
+    """What the undisturbed run has made."""
+    found: dict[str, Any] = trained.python(PROBE)
+    return found
+
+
+def test_training_ends_green(trained: Project, results: dict[str, Any]) -> None:
+    assert trained.exit_code("train") == 0, trained.logs("train")[-3000:]
+    assert {name: state[0] for name, state in results["states"].items()} == dict.fromkeys(
+        ("returns", "value_sft", "advantages", "cfg_rl"), "done"
+    )
+
+
+def test_outputs_are_there(results: dict[str, Any]) -> None:
+    rows = {name: table[0] for name, table in results["tables"].items()}
+    trained_on = {name.split("/")[0] for name in rows if name.endswith("/advantages.parquet")}
+    assert trained_on == {"tiny_fixture_sft", "tiny_fixture_train"}
+    for dataset in trained_on:
+        assert rows[f"{dataset}/advantages.parquet"] == rows[f"{dataset}/returns.parquet"] > 0
+        assert "advantage" in results["tables"][f"{dataset}/advantages.parquet"][1]
+    for step in ("value_sft", "cfg_rl"):
+        saved = {name: found for name, found in results["checkpoints"].items() if name.startswith(step)}
+        assert saved, f"no checkpoint of {step}"
+        assert all(count > 10 and finite for count, finite in saved.values()), saved
+
+
+def test_run_knows_its_image(trained: Project) -> None:
+    text = trained.run("shell", "cat", f"{RUN}/environment.json")
+    record = json.loads(text[text.index("{") :])
+    built = json.loads(next((trained.folder / "build").glob("built-*-sim.json")).read_text(encoding="utf-8"))
+    assert built["images"]["rlinf-npu"]["tags"][-1] in json.dumps(record)
+
+
+def test_again_does_nothing(trained: Project, results: dict[str, Any]) -> None:
+    done = trained.compose("up", "train", seconds=300)
+    assert done.returncode == 0, done.stdout
+    assert trained.exit_code("train") == 0
+    assert done.stdout.count("skipped") == 4, done.stdout
+    assert trained.python(PROBE)["tables"] == results["tables"]
+
+
+def test_each_step_alone(trained: Project) -> None:
+    for service in ("returns", "value-sft", "advantages", "cfg-rl"):
+        assert "skipped" in trained.run(service), service
+
+
+def test_status_in_the_shell(trained: Project) -> None:
+    assert trained.run("shell", "recap", "status").count("done") >= 4
+
+
+def test_tensorboard_answers_on_loopback_only(trained: Project) -> None:
+    started = trained.compose("up", "-d", "--wait", "--no-deps", "tensorboard", TENSORBOARD_PORT="0")
+    assert started.returncode == 0, started.stdout + trained.logs("tensorboard")
+    port = trained.container("tensorboard")["NetworkSettings"]["Ports"]["6006/tcp"]
+    assert [binding["HostIp"] for binding in port] == ["127.0.0.1"]
+    code = (
+        "import urllib.request as u; "
+        "print(u.urlopen('http://127.0.0.1:6006/data/plugin/scalars/tags', timeout=20).read().decode())"
+    )
+    tags = trained.compose("exec", "-T", "tensorboard", "python", "-c", code).stdout
+    assert "train/loss" in tags
+    trained.compose("rm", "-sf", "tensorboard")
+
+
+def test_doctor_finds_the_simulated_container_healthy(trained: Project) -> None:
+    text = trained.run("doctor", "doctor", "--json")
+    report = json.loads(text[text.index("{") :])
+    errors = [finding for finding in report["findings"] if finding["severity"] == "error"]
+    assert not errors, errors
+    assert "simulated" in text.lower()
+
+
+# --- drills ---
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """A fresh one."""
+    found = new_project(tmp_path)
+    try:
+        yield found
+    finally:
+        found.remove()
+
+
+def start_and_stop(project: Project, step: str) -> str:
+    """Start training, stop it by SIGTERM once `step` has begun to train; return the log."""
+    started = project.compose("up", "-d", "train", seconds=300)
+    assert started.returncode == 0, started.stdout
+    begun = f"ls {RUN}/logs/{step}/*/*/checkpoints/ 2>/dev/null | grep -q global_step_"
+    project.until(
+        lambda: project.compose("exec", "-T", "train", "sh", "-c", begun).returncode == 0, TRAIN_SECONDS, "train"
+    )
+    stopped = project.compose("stop", "train", seconds=400)
+    assert stopped.returncode == 0, stopped.stdout
+    return project.logs("train")
+
+
+def test_sigterm_loses_nothing(project: Project, results: dict[str, Any]) -> None:
+    log = start_and_stop(project, "value_sft")
+    assert project.exit_code("train") == 75, log
+    assert "goes on from the last complete one" in log
+    done = project.compose("up", "train", seconds=TRAIN_SECONDS)
+    assert project.exit_code("train") == 0, done.stdout
+    found = project.python(PROBE)
+    assert found["states"]["returns"][1] == 1, "a finished step is not done again"
+    assert found["states"]["value_sft"][2], "went on from a checkpoint"
+    assert found["tables"] == results["tables"], "the same as of a run that nobody stopped"
+
+
+def test_down_and_a_card_less(project: Project, results: dict[str, Any]) -> None:
+    start_and_stop(project, "value_sft")
+    project.compose("down")  # containers go, the volume stays
+    cards = project.folder / "build/compose-cards.yaml"
+    text = cards.read_text(encoding="utf-8").replace("- /dev/null:/dev/davinci1\n", "", 1)
+    cards.write_text(text.replace("VISIBLE_DEVICES: 0,1", "VISIBLE_DEVICES: '0'"), encoding="utf-8")
+    done = project.compose("up", "train", seconds=TRAIN_SECONDS)
+    assert project.exit_code("train") == 0, done.stdout
+    assert "1 card(s)" in done.stdout
+    found = project.python(PROBE)
+    assert found["states"]["value_sft"][2], "went on from the checkpoint that two cards wrote"
+    rows = {name: table[0] for name, table in found["tables"].items()}
+    assert rows == {name: table[0] for name, table in results["tables"].items()}
