@@ -24,6 +24,7 @@ def main(argv: list[str]) -> None:
     if step in TRAINING:
         from rlinf_npu.recap.drivers import train
 
+        train.name_our_ray()
         train.use_recap_runner()
     if script is not None:
         run_script(script, config)

@@ -1,6 +1,25 @@
 """Steps 2 and 4: RLinf's own runner and workers, wired together as upstream's train scripts do."""
 
+import os
 from typing import Any
+
+
+def name_our_ray() -> None:
+    """Once Ray is up, have RAY_ADDRESS name it.
+
+    RLinf's handler of a failed worker asks for the cluster's actors; with several Rays on a machine it asks the wrong
+    one, or dies of the question and hides the failure.
+    """
+    import ray
+
+    original = ray.init
+
+    def init(*args: Any, **kwargs: Any) -> Any:
+        context = original(*args, **kwargs)
+        os.environ["RAY_ADDRESS"] = ray.get_runtime_context().gcs_address
+        return context
+
+    ray.init = init
 
 
 def use_recap_runner() -> None:
