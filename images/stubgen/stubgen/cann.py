@@ -79,7 +79,7 @@ class CannBuilder:
             soname = f"lib{folder.name}.so"
             sources = sorted([*folder.glob("*.c"), *folder.glob("*.cc")])
             compiled[soname] = self._toolchain.compile(sources, scratch / folder.name, [include, folder])
-            self._implemented |= {name for path in compiled[soname] for name in _global_names(path)}
+            self._implemented |= {name for path in compiled[soname] for name in elf.global_names(path)}
         return compiled
 
     def _compile_stubs(self, soname: str, names: set[str], scratch: Path) -> list[Path]:
@@ -122,8 +122,3 @@ def _link_order(soname: str) -> tuple[int, str]:
     """Dependencies first: the linker resolves against finished libraries."""
     first = (_HAL, _SECURE_C, _RUNTIME)
     return (first.index(soname) if soname in first else len(first), soname)
-
-
-def _global_names(object_file: Path) -> set[str]:
-    listing = elf.run_tool("nm", "--portability", "--defined-only", "--extern-only", str(object_file))
-    return {line.split()[0] for line in listing.splitlines() if line}

@@ -1,5 +1,6 @@
-"""Read dynamic sections with binutils."""
+"""Read dynamic sections with binutils. NM, READELF and CXXFILT name others, for a foreign architecture."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,6 +37,17 @@ def run_tool(*command: str, stdin: str | None = None) -> str:
     return done.stdout
 
 
+def _tool(variable: str, usual: str) -> str:
+    return os.environ.get(variable) or usual
+
+
+def global_names(object_file: Path) -> set[str]:
+    """Names that an object file defines for others."""
+    options = ("--portability", "--defined-only", "--extern-only")
+    listing = run_tool(_tool("NM", "nm"), *options, str(object_file))
+    return {line.split()[0] for line in listing.splitlines() if line}
+
+
 def shared_objects(folder: Path) -> list[Path]:
     """Every ELF shared object below `folder` (name contains .so), sorted; links are left out."""
     found = (path for path in folder.rglob("*.so*") if path.is_file() and not path.is_symlink())
@@ -58,7 +70,8 @@ def defined(library: Path) -> Iterator[Symbol]:
 
 
 def _symbols(library: Path, selection: str) -> Iterator[Symbol]:
-    listing = run_tool("nm", "--dynamic", "--portability", "--with-symbol-versions", selection, str(library))
+    options = ("--dynamic", "--portability", "--with-symbol-versions", selection)
+    listing = run_tool(_tool("NM", "nm"), *options, str(library))
     for line in listing.splitlines():
         name, kind = line.split()[:2]
         base, _, version = name.partition("@")
@@ -67,7 +80,7 @@ def _symbols(library: Path, selection: str) -> Iterator[Symbol]:
 
 def needed(library: Path) -> list[str]:
     """Sonames in the library's NEEDED entries."""
-    return _NEEDED.findall(run_tool("readelf", "--dynamic", "--wide", str(library)))
+    return _NEEDED.findall(run_tool(_tool("READELF", "readelf"), "--dynamic", "--wide", str(library)))
 
 
 def literals(library: Path, pattern: bytes) -> set[str]:
@@ -80,5 +93,5 @@ def demangle(names: list[str]) -> dict[str, str]:
     """C++ names as a person writes them; C names stay as they are."""
     if not names:
         return {}
-    readable = run_tool("c++filt", stdin="\n".join(names)).splitlines()
+    readable = run_tool(_tool("CXXFILT", "c++filt"), stdin="\n".join(names)).splitlines()
     return dict(zip(names, readable, strict=True))
