@@ -69,7 +69,9 @@ def main() -> None:
         except BaseException as error:  # whatever stops an import is the result
             failed[name] = f"{type(error).__name__}: {error}"
     origin = Path(sys.modules["rlinf"].__file__ or "").parent.parent
-    print("RESULT " + json.dumps({"modules": names, "failed": failed, "origin": str(origin)}))
+    npu = getattr(sys.modules.get("torch"), "npu", None)
+    cards = npu.device_count() if npu is not None else 0
+    print("RESULT " + json.dumps({"modules": names, "failed": failed, "origin": str(origin), "npus": cards}))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ def torch_with(monkeypatch: pytest.MonkeyPatch, npus: int | None) -> ModuleType:
     if npus is not None:
         torch.npu = Platform(cards=npus)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(npu_compat.importlib.util, "find_spec", lambda _name: None)
+    npu_compat._load_torch_npu.cache_clear()
     return torch
 
 
@@ -41,6 +43,28 @@ def test_without_npus_everything_is_as_it_was(npus: int | None, monkeypatch: pyt
     assert npu_compat.accel_type() == "cuda"
     assert npu_compat.ccl_backend() == "nccl"
     assert npu_compat.pin_device(True) == ""
+
+
+def test_torch_npu_is_loaded_when_torch_was_told_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = torch_with(monkeypatch, None)
+    monkeypatch.setattr(npu_compat.importlib.util, "find_spec", lambda _name: object())
+    monkeypatch.setattr(npu_compat.importlib, "import_module", lambda _name: setattr(torch, "npu", Platform(cards=1)))
+    assert npu_compat.accel_type() == "npu"
+
+
+def test_torch_npu_that_does_not_load_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch_with(monkeypatch, None)
+    monkeypatch.setattr(npu_compat.importlib.util, "find_spec", lambda _name: object())
+
+    def fail(_name: str) -> None:
+        raise OSError("libascend_hal.so: cannot open shared object file")
+
+    monkeypatch.setattr(npu_compat.importlib, "import_module", fail)
+    assert (npu_compat.accel_type(), npu_compat.ccl_backend()) == ("cuda", "nccl")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "libascend_hal.so" in caplog.text
 
 
 def test_tensorflow_is_switched_off_only_where_torch_npu_is(monkeypatch: pytest.MonkeyPatch) -> None:

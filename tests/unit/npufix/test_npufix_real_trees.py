@@ -117,9 +117,14 @@ STEPS = (
 )
 
 
+def clean_environment(**more: str) -> dict[str, str]:
+    """Environment for a process of its own: `import torch_npu` in this one switches autoload off for its children."""
+    return {key: value for key, value in os.environ.items() if key != "TORCH_DEVICE_BACKEND_AUTOLOAD"} | more
+
+
 def imports(root: Path) -> dict[str, dict[str, str]]:
     program = Path(__file__).with_name("import_all.py")
-    environ = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    environ = clean_environment(TORCHINDUCTOR_COMPILE_THREADS="1")
     done = subprocess.run(
         [sys.executable, str(program), str(root)], capture_output=True, text=True, check=False, env=environ, timeout=900
     )
@@ -127,6 +132,7 @@ def imports(root: Path) -> dict[str, dict[str, str]]:
     assert lines, done.stderr[-2000:]
     result = json.loads(lines[-1].removeprefix("RESULT "))
     assert result["origin"] == str(root)
+    assert result["npus"] > 0, "the import proof means nothing without a (simulated) NPU"
     return result
 
 
@@ -145,7 +151,7 @@ def test_device_of_step_3_before_and_after(source: Path, fixed: tuple[Path, Repo
     program = f"import {name} as m; print('DEVICE', m.setup_distributed({{}})[2])"
     devices = []
     for root in (source, fixed[0]):
-        environ = {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        environ = clean_environment(PYTHONPATH=f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environ, timeout=300
         )

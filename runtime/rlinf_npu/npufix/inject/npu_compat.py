@@ -3,19 +3,34 @@
 Without an NPU every function answers what the CUDA-only code said, so a fixed tree still runs on a GPU or a CPU.
 """
 
+import importlib
 import importlib.util
 import logging
 import os
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
 
+@lru_cache(maxsize=1)
+def _load_torch_npu() -> None:
+    """Load torch_npu where it is installed but torch was told not to (a parent that imports torch_npu says so)."""
+    if importlib.util.find_spec("torch_npu") is None:
+        return
+    try:
+        importlib.import_module("torch_npu")
+    except Exception as error:  # it raises whatever its libraries make of a machine without driver or toolkit
+        logger.warning("torch_npu is installed but does not load, so no NPU is used: %s", error)
+
+
 def npu_available() -> bool:
-    """Whether torch_npu is loaded and sees at least one card (torch itself loads it when it is installed)."""
+    """Whether torch_npu sees at least one card."""
     import torch  # noqa: PLC0415  # importing this module must stay cheap
 
+    if not hasattr(torch, "npu"):
+        _load_torch_npu()
     return hasattr(torch, "npu") and torch.npu.is_available()
 
 
