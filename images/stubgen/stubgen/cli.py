@@ -2,13 +2,14 @@
 
 python3 -m stubgen cann OUT --sources DIR [--wheel DIR]
 python3 -m stubgen cuda TORCH_LIB_DIR
+python3 -m stubgen kernels TORCH_LIB_DIR [FOLDER ...]
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from stubgen import cuda
+from stubgen import cuda, kernels
 from stubgen.build import Toolchain
 from stubgen.cann import CannBuilder
 from stubgen.errors import StubgenError
@@ -23,6 +24,9 @@ def _parser() -> argparse.ArgumentParser:
     cann.add_argument("--wheel", type=Path, help="unpacked torch_npu wheel; stubs are made from its symbols")
     cuda_parser = commands.add_parser("cuda", help="complete PyPI's x86-64 torch with simulated CUDA libraries")
     cuda_parser.add_argument("torch_lib", type=Path, help="lib folder of an installed torch")
+    kernels_parser = commands.add_parser("kernels", help="replace torch's CUDA kernels by a small library that throws")
+    kernels_parser.add_argument("torch_lib", type=Path, help="lib folder of an installed torch")
+    kernels_parser.add_argument("others", type=Path, nargs="*", help="folders whose libraries link to torch's")
     return parser
 
 
@@ -32,6 +36,8 @@ def main(arguments: list[str]) -> int:
     try:
         if options.command == "cann":
             print(CannBuilder(options.sources, options.out, options.wheel, Toolchain()).build())
+        elif options.command == "kernels":
+            print(kernels.install(options.torch_lib, options.others, Toolchain()))
         else:
             print(cuda.install(options.torch_lib, Toolchain()))
     except StubgenError as error:
