@@ -20,7 +20,10 @@ class Base:
     def __init__(self, cfg: Any, actor: Any, run_timer: Any = None) -> None:
         self.cfg, self.actor, self.global_step = cfg, actor, 0
         self.max_steps, self.num_steps_per_epoch = 4, 2
-        self.metric_logger = types.SimpleNamespace(finish=lambda: None)
+        self.flushes: list[int] = []
+        writer = types.SimpleNamespace(flush=lambda: self.flushes.append(self.global_step))
+        loggers = [{"tensorboard": types.SimpleNamespace(writer=writer)}]
+        self.metric_logger = types.SimpleNamespace(finish=lambda: None, _all_loggers=loggers)
 
     def _save_checkpoint(self, is_best: bool = False) -> None:
         raise AssertionError("RLinf's own save is not atomic")
@@ -75,9 +78,12 @@ def progress(tmp_path: Path) -> dict[str, Any]:
     return content
 
 
-def test_checkpoints_and_progress(runner_module: Any, tmp_path: Path) -> None:
+def test_checkpoints_and_progress(runner_module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_module, "FLUSH_SECONDS", 0.0)
     actor = Actor()
-    runner_module.RecapRunner(config(tmp_path), actor).run()
+    runner = runner_module.RecapRunner(config(tmp_path), actor)
+    runner.run()
+    assert runner.flushes == [0, 1, 2, 3]
     root = tmp_path / "value_sft/checkpoints"
     assert [path.name for path in complete_checkpoints(root)] == ["global_step_2", "global_step_4"]
     assert sorted(path.name for path in root.iterdir()) == ["global_step_2", "global_step_4"]

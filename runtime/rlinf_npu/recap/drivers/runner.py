@@ -15,6 +15,7 @@ from rlinf_npu.recap.checkpoint import PART_PREFIX, write_manifest
 from rlinf_npu.recap.errors import EXIT_RESUMABLE
 
 PROGRESS = "recap_progress.json"
+FLUSH_SECONDS = 1.0
 
 
 class StopRequested(Exception):
@@ -45,6 +46,7 @@ class RecapRunner(SFTRunner):  # type: ignore[misc]
         super().__init__(cfg=cfg, actor=actor, run_timer=run_timer)
         self._stop = False
         self._saved_step = -1
+        self._flushed = 0.0
         self.actor = _Watched(actor, self._before_step)
 
     def run(self) -> None:
@@ -66,9 +68,19 @@ class RecapRunner(SFTRunner):  # type: ignore[misc]
         print(f"recap: stop requested, will save after step {self.global_step + 1}", flush=True)
 
     def _before_step(self, step: int) -> None:
+        self._flush_curves()
         self._report("training")
         if self._stop:
             raise StopRequested
+
+    def _flush_curves(self) -> None:
+        """Write TensorBoard's buffer: its own two minutes would leave a hole in the curves of a killed run."""
+        if time.monotonic() - self._flushed < FLUSH_SECONDS:
+            return
+        self._flushed = time.monotonic()
+        for logger in getattr(self.metric_logger, "_all_loggers", []):
+            if "tensorboard" in logger:
+                logger["tensorboard"].writer.flush()
 
     def _save_checkpoint(self, is_best: bool = False) -> None:
         if is_best:
