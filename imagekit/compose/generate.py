@@ -79,6 +79,8 @@ def generate(
 def _choose(devices: Devices, settings: Settings, host: Host, built: BuiltImage | None, name: str) -> render.Choice:
     if not settings.image and built is None:
         raise Problem("no image has been built on this machine", "make image, or set IMAGE in .env to one to be pulled")
+    if settings.is_privileged and settings.uses_ascend_runtime:
+        raise Problem("PRIVILEGED=1 and RUNTIME=ascend exclude each other", "choose one of them in .env", usage=True)
     present = host.cards()
     cards = parse_npus(settings.npus, present, devices.max_cards)
     own_devices = bool(cards) and not settings.uses_ascend_runtime

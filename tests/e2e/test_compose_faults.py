@@ -118,7 +118,7 @@ def test_what_a_container_may_do(ready: Project) -> None:
 
 def test_two_simulated_cards_are_seen_by_the_tools_and_by_torch(ready: Project) -> None:
     out = ready.simulated().run("shell", "sh", "-c", "npu-count --torch; npu-smi info -l")
-    assert out.splitlines()[0] == "2"
+    assert "2" in out.splitlines()
     assert "simulated" in out
 
 

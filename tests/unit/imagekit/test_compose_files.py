@@ -194,6 +194,7 @@ def test_base_port_follows_the_project(checkout: Checkout) -> None:
         ({"npus": "x"}, "NPUS=x: 'x' is not a card or a range"),
         ({"privileged": "maybe"}, "PRIVILEGED=maybe is neither 1 nor 0"),
         ({"runtime": "runc"}, "RUNTIME=runc is not a runtime for NPUs"),
+        ({"privileged": "1", "runtime": "ascend"}, "PRIVILEGED=1 and RUNTIME=ascend exclude each other"),
         ({"run_as": "me"}, "RUN_AS=me is not uid:gid"),
         ({"tensorboard_port": "http"}, "TENSORBOARD_PORT=http is not a port"),
         ({"log_dir": "compose.yaml"}, "LOG_DIR=compose.yaml is not a folder"),
