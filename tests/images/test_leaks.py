@@ -112,7 +112,18 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def certificate(folder: Path) -> str:
     """A new self-signed certificate."""
     name = f"/CN=canary {datetime.datetime.now(datetime.UTC):%H%M%S}"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", name, "-keyout", str(folder / "key")]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        name,
+        "-keyout",
+        str(folder / "key"),
+    ]
     subprocess.run([*command, "-out", str(folder / "cert"), "-days", "1"], check=True, capture_output=True)
     return (folder / "cert").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""One environment, set by ENV only: a Kubernetes command, `docker exec`, a login shell and the entrypoint see the same."""
+"""One environment, set by ENV only: a Kubernetes command, `docker exec`, a login shell, the entrypoint see the same."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def test_an_orphan_is_reaped(idle: Container) -> None:
 )
 def test_sigterm_ends_it_within_ten_seconds(subject: Subject, command: list[str]) -> None:
     with subject.run(command) as container:
-        # The kernel drops a signal that reaches process 1 before it has a handler: wait until tini has started its child.
+        # The kernel drops a signal that reaches process 1 before it has a handler: wait until its child has started.
         container.until(lambda: "sleep" in container.exec(["ps", "-eo", "comm="]).out)
         start = time.monotonic()
         container.docker.stop(timeout=30)

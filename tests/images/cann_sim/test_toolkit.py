@@ -6,6 +6,7 @@ from tests.images.support.container import Container
 from tests.images.support.environment import LISTS, elements
 from tests.images.support.subjects import Subject, manifest
 
+MODULES = "absl, attr, cffi, Cython, decorator, google.protobuf, numpy, pathlib2, psutil, requests, scipy, sympy, yaml"
 PREFIX = f"/usr/local/python{manifest().versions.python}"
 
 
@@ -39,11 +40,13 @@ def test_python_is_where_the_vendor_has_it(idle: Container) -> None:
 
 def test_preinstalled_packages(idle: Container) -> None:
     """CANN's operator compiler imports them (cann-container-image#70: a release without attrs and decorator)."""
-    wanted = dict((*item.split("=="), "")[:2] for item in manifest().base.sim.preinstalled)
+    wanted: dict[str, str] = {}
+    for item in manifest().base.sim.preinstalled:
+        name, _, wanted[name] = item.partition("==")
     code = (
         "import json, sys, importlib.metadata as m\n"
-        "print(json.dumps({n: m.version(n) if n else '' for n in sys.argv[1:]}))\n"
-        "import absl, attr, cffi, Cython, decorator, google.protobuf, numpy, pathlib2, psutil, requests, scipy, sympy, yaml"
+        "print(json.dumps({n: m.version(n) for n in sys.argv[1:]}))\n"
+        f"import {MODULES}"
     )
     done = idle.python(code, *wanted, python=f"{PREFIX}/bin/python3")
     assert done.ok, done.err

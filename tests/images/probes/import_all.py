@@ -1,3 +1,4 @@
+# ruff: noqa: PTH123, PLW1509  # the one call before exec is close(2)
 """Import every top-level module of every installed distribution, in a few processes with stdin closed.
 
 Arguments: number of processes. A process that dies is replaced; the module that it died of is reported.
@@ -46,8 +47,13 @@ def run(names, failures):
     while names:
         with open(os.devnull, "w") as null:
             child = subprocess.Popen(
-                [sys.executable, __file__ if os.path.exists(__file__) else SELF, WORKER, *names],
-                stdin=None, stdout=subprocess.PIPE, stderr=null, text=True, close_fds=True, preexec_fn=lambda: os.close(0),
+                [sys.executable, SELF, WORKER, *names],
+                stdin=None,
+                stdout=subprocess.PIPE,
+                stderr=null,
+                text=True,
+                close_fds=True,
+                preexec_fn=lambda: os.close(0),
             )
             lines = child.communicate()[0].split("\n")
         tried = 0

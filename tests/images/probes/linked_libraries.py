@@ -1,3 +1,5 @@
+# ruff: noqa: PTH110, PTH114, PTH118, PTH120, PTH123, PLW1510
+# A hundred thousand files: plain strings, not Path. readelf complains about some of them and goes on.
 """Every shared object and program of the file system: which libraries it names, and which of them cannot be found.
 
 Follows ld.so(8): DT_RPATH (unless there is a DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH, ld.so.cache, default folders.

@@ -16,7 +16,11 @@ SCENE = """
 
 def seen(picture):
     """Numbers that a black or an empty frame does not have."""
-    return {"shape": list(picture.shape), "mean": float(picture.mean()), "colours": len({tuple(p) for p in picture.reshape(-1, 3)})}
+    return {
+        "shape": list(picture.shape),
+        "mean": float(picture.mean()),
+        "colours": len({tuple(p) for p in picture.reshape(-1, 3)}),
+    }
 
 
 model = mujoco.MjModel.from_xml_string(SCENE)
@@ -29,8 +33,14 @@ with mujoco.Renderer(model, 96, 128) as renderer:
 import robosuite  # noqa: E402  # MuJoCo has to choose its backend first, as it does in RLinf
 
 environment = robosuite.make(
-    "Lift", robots="Panda", has_renderer=False, has_offscreen_renderer=True, use_camera_obs=True,
-    camera_names="agentview", camera_heights=64, camera_widths=64,
+    "Lift",
+    robots="Panda",
+    has_renderer=False,
+    has_offscreen_renderer=True,
+    use_camera_obs=True,
+    camera_names="agentview",
+    camera_heights=64,
+    camera_widths=64,
 )
 arm = environment.reset()["agentview_image"]
 environment.close()

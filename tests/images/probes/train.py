@@ -4,8 +4,8 @@ Prints what came out as JSON.
 """
 
 import json
-import os
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -42,17 +42,21 @@ def reduce_worker(rank, size, folder):
     dist.all_reduce(numbers)
     word = torch.tensor([float(rank)]).npu()
     dist.broadcast(word, src=size - 1)
-    result = {"sum": numbers.cpu().tolist(), "word": word.item(), "device": str(numbers.device), "backend": dist.get_backend()}
-    with open(f"{folder}/{rank}.json", "w") as file:
-        json.dump(result, file)
+    result = {
+        "sum": numbers.cpu().tolist(),
+        "word": word.item(),
+        "device": str(numbers.device),
+        "backend": dist.get_backend(),
+    }
+    Path(folder, f"{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         size, folder = int(sys.argv[1]), sys.argv[2]
-        os.makedirs(folder)
+        Path(folder).mkdir(parents=True)
         mp.spawn(reduce_worker, (size, folder), nprocs=size)
-        print(json.dumps([json.load(open(f"{folder}/{rank}.json")) for rank in range(size)]))
+        print(json.dumps([json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(size)]))
     else:
         print(json.dumps(one_card()))

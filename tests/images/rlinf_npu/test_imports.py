@@ -21,7 +21,9 @@ NOT_ALONE = {
 def outcome(npus: Callable[[int], Container]) -> dict[str, dict[str, str]]:
     """Import error by module; a driver is mounted because `import torch` loads torch_npu."""
     container = npus(1)
-    container.exec(["sh", "-c", "cat >/tmp/import_all.py"], stdin=(PROBES / "import_all.py").read_text(encoding="utf-8"))
+    container.exec(
+        ["sh", "-c", "cat >/tmp/import_all.py"], stdin=(PROBES / "import_all.py").read_text(encoding="utf-8")
+    )
     found: dict[str, dict[str, str]] = container.probe("import_all", str(workers()), seconds=280)
     return found
 

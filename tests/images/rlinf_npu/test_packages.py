@@ -11,10 +11,22 @@ from imagekit.manifest import CheckException
 from tests.images.support.container import Container
 from tests.images.support.subjects import Subject, manifest
 
-UNWANTED = ["tensorflow*", "torchcodec", "flash-attn*", "nvidia-*", "pynvml", "triton*", "jax-cuda*", "cupy*", "bitsandbytes"]
+UNWANTED = [
+    "tensorflow*",
+    "torchcodec",
+    "flash-attn*",
+    "nvidia-*",
+    "pynvml",
+    "triton*",
+    "jax-cuda*",
+    "cupy*",
+    "bitsandbytes",
+]
 # Their modules, for packages that bring one under another name.
 UNWANTED_MODULES = ["tensorflow", "torchcodec", "flash_attn", "pynvml", "triton", "nvidia", "cupy"]
-COMPLAINT = re.compile(r"The package `(?P<package>[^`]+)` requires `(?P<requires>[A-Za-z0-9._-]+)[^`]*`, but (?P<but>.*)")
+COMPLAINT = re.compile(
+    r"The package `(?P<package>[^`]+)` requires `(?P<requires>[A-Za-z0-9._-]+)[^`]*`, but (?P<but>.*)"
+)
 
 
 @pytest.fixture(scope="session")

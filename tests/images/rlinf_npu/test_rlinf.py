@@ -45,7 +45,8 @@ def test_compiled(idle: Container, folder: str) -> None:
     """Otherwise every process of a non-root user would compile it again."""
     code = (
         "import importlib.util as u, os, pathlib, sys\n"
-        "print([str(p) for p in pathlib.Path(sys.argv[1]).rglob('*.py') if not os.path.exists(u.cache_from_source(str(p)))])"
+        "found = pathlib.Path(sys.argv[1]).rglob('*.py')\n"
+        "print([str(p) for p in found if not os.path.exists(u.cache_from_source(str(p)))])"
     )
     assert idle.exec(["python", "-c", code, folder]).out.strip() == "[]"
 
@@ -71,7 +72,7 @@ def test_no_cuda_use_is_open_on_our_paths(idle: Container) -> None:
 
 def test_nothing_needs_to_write_into_the_image(subject: Subject, cards: Cards) -> None:
     """A read-only root as uid 1000: what runs here also runs under a strict Kubernetes policy."""
-    writable = {path: f"uid={OWNER},mode=700" for path in ("/workspace", f"/home/{manifest().devices.owner}")}
+    writable = dict.fromkeys(("/workspace", f"/home/{manifest().devices.owner}"), f"uid={OWNER},mode=700")
     options = cards.options(1) | {"read_only": True, "tmpfs": writable | {"/tmp": ""}, "user": OWNER}
     with subject.run(**options) as container:
         code = "import torch, torch_npu, rlinf, openpi, lerobot.datasets, ray; print(torch.ones(2).npu().sum().item())"

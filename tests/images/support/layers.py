@@ -70,7 +70,7 @@ def _blob(name: str, size: int, blob: IO[bytes] | None) -> Iterator[Entry]:
     if head.startswith(ZSTD):
         stream = Zstd(source)
     elif head.startswith(GZIP):
-        stream = gzip.open(source)
+        stream = gzip.GzipFile(fileobj=source)
     elif head[257:262] != b"ustar":
         yield Entry("", name, True, size, source)
         return
@@ -89,7 +89,7 @@ class _Buffer(ctypes.Structure):
 
 
 class Zstd:
-    """Decompress with the system's libzstd, which dpkg and rpm are linked to; Python has no zstd of its own before 3.14."""
+    """Decompress with the system's libzstd, which dpkg and rpm link to. Python has a zstd of its own from 3.14 on."""
 
     def __init__(self, source: Readable) -> None:
         """Read compressed bytes from `source`."""

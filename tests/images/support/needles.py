@@ -51,7 +51,7 @@ def certificates(text: str) -> set[bytes]:
 
 
 def private_certificates() -> set[bytes]:
-    """Certificates that this machine trusts and the public bundles do not hold: a company's, an intercepting proxy's."""
+    """Certificates trusted here that the public bundles do not hold: a company's, an intercepting proxy's."""
     bundle = NetworkSettings.from_host().ca
     trusted = certificates(bundle.read_text(encoding="utf-8", errors="replace")) if bundle else set()
     public = certificates(Path(certifi.where()).read_text(encoding="utf-8"))

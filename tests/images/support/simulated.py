@@ -1,7 +1,7 @@
 """Simulated cards for containers, without touching this machine.
 
-The simulated host is built below a temporary folder: its device nodes and its driver are handed to containers from there
-under their real names. A simulated host that somebody has prepared in /dev, or a real one, stays as it is.
+The simulated host is built below a temporary folder: its device nodes and its driver are handed to containers from
+there, under their real names. A simulated host that somebody has prepared in /dev, or a real one, stays as it is.
 """
 
 import contextlib

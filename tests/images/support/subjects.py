@@ -113,7 +113,7 @@ def record(fixes: bool = True) -> dict[str, Any] | None:
 
 
 def given() -> dict[str, str]:
-    """Images named by IMAGE=[NAME=]REFERENCE[,...], as a gate does; the name is read from the image's title otherwise."""
+    """Images named by IMAGE=[NAME=]REFERENCE[,...], as a gate does. Without a name, the title says which it is."""
     found: dict[str, str] = {}
     for part in filter(None, os.environ.get("IMAGE", "").split(",")):
         name, _, reference = part.rpartition("=")
@@ -160,8 +160,8 @@ def subject(name: str, fixes: bool = True) -> Subject:
     Raises:
         Missing: not built.
     """
-    if reference := given().get(name):
-        return Subject(name, _id_of(reference))
+    if fixes and (reference := given().get(name)):
+        return from_reference(name, reference)
     built = record(fixes)
     how = "make image" if fixes else "make image NO_FIXES=1"
     if built is None or name not in built["images"]:
@@ -170,6 +170,15 @@ def subject(name: str, fixes: bool = True) -> Subject:
     # By digest: a tag may have moved since, and what the record describes is what is to be tested.
     reference = entry["digest"] if engine().containerd_store else entry["tags"][0]
     return Subject(name, _id_of(reference), tuple(entry["tags"]), entry["digest"], entry["size"])
+
+
+def from_reference(name: str, reference: str) -> Subject:
+    """An image that was named, not built by the last `make image`: nothing is recorded about it.
+
+    Raises:
+        Missing: not on this machine.
+    """
+    return Subject(name, _id_of(reference))
 
 
 def _id_of(reference: str) -> str:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 
-
 import pytest
 
 from tests.images.support.container import PROBES, Container

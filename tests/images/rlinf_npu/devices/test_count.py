@@ -11,8 +11,8 @@ from tests.images.support.subjects import Subject
 pytestmark = pytest.mark.device
 Npus = Callable[[int], Container]
 
-# ASCEND_RT_VISIBLE_DEVICES on a host with 8 cards -> cards that a process sees. torch_npu 2.6's rules: ascending ids, up
-# to the first that does not exist; what follows the first character that is neither digit nor comma is ignored.
+# ASCEND_RT_VISIBLE_DEVICES on a host with 8 cards -> cards that a process sees. torch_npu 2.6's rules: ascending ids,
+# up to the first that does not exist; what follows the first character that is neither digit nor comma is ignored.
 FORMS: list[tuple[str | None, int]] = [
     (None, 8),
     ("", 0),
@@ -68,7 +68,9 @@ def test_a_fresh_process_agrees_with_the_forked_ones(npus: Npus) -> None:
     assert npus(8).python(code, env={"ASCEND_RT_VISIBLE_DEVICES": "2,5,7"}).out.strip() == "3"
 
 
-@pytest.mark.parametrize(("number", "visible", "expected"), [(8, None, 8), (16, None, 16), (8, "2,5,7", 3), (1, None, 1)])
+@pytest.mark.parametrize(
+    ("number", "visible", "expected"), [(8, None, 8), (16, None, 16), (8, "2,5,7", 3), (1, None, 1)]
+)
 def test_the_script_counts_them_too(
     subject: Subject, npus: Npus, number: int, visible: str | None, expected: int
 ) -> None:
@@ -85,8 +87,11 @@ def test_the_script_does_not_fall_to_one_silently(subject: Subject, npus: Npus) 
 
 
 def script_says(container: Container, visible: str | None) -> str:
-    """The script's own line about the number of cards. What it would start is replaced: only the count is of interest."""
-    stop = "mkdir -p /tmp/stop && for p in python torchrun; do printf '#!/bin/sh\\n' >/tmp/stop/$p; chmod +x /tmp/stop/$p; done"
+    """The script's own line about the number of cards. What it would start is replaced."""
+    stop = (
+        "mkdir -p /tmp/stop; "
+        "for p in python torchrun; do printf '#!/bin/sh\n' >/tmp/stop/$p; chmod +x /tmp/stop/$p; done"
+    )
     env = {} if visible is None else {"ASCEND_RT_VISIBLE_DEVICES": visible}
     done = container.sh(f"{stop}; PATH=/tmp/stop:$PATH bash {SCRIPT} some_config", env=env)
     return next((line.strip() for line in done.out.splitlines() if "GPUs:" in line), "")
