@@ -17,10 +17,12 @@ const char *cudaGetErrorString(int e) { return "real"; }
 MAPPED = "libcudart.so.12 { global: cudaGetDeviceCount; cudaGetErrorString; };\n"
 CUDA = """
 extern int cudaGetDeviceCount(int *), ncclGetVersion(int *), cuInit(unsigned);
+extern int cuGetErrorName(int, const char **);
 extern const char *cudaGetErrorString(int);
 int count(void) { int n = 7; return cudaGetDeviceCount(&n); }
 int driver(void) { return cuInit(0); }
 int nccl(void) { int v; return ncclGetVersion(&v); }
+const char *name(void) { const char *text = "unset"; return cuGetErrorName(100, &text) ? "failed" : text; }
 const char *text(void) { return cudaGetErrorString(35); }
 """
 
@@ -33,7 +35,10 @@ def torch_lib(tmp_path: Path, library: Callable[..., Path]) -> Path:
     real = [
         library(nvidia / "libcudart.so.12", RUNTIME, f"-Wl,--version-script={tmp_path / 'map'}"),
         library(nvidia / "libnccl.so.2", "int ncclGetVersion(int *v) { return 0; }"),
-        library(nvidia / "libcuda.so.1", "int cuInit(unsigned f) { return 0; }"),
+        library(
+            nvidia / "libcuda.so.1",
+            "int cuInit(unsigned f) { return 0; } int cuGetErrorName(int e, char **t) { return 0; }",
+        ),
     ]
     folder = tmp_path / "torch/lib"
     library(folder / "libtorch_cpu.so", "int cpu(void) { return 1; }")
@@ -48,10 +53,11 @@ def test_torch_loads_and_every_call_fails(torch_lib: Path, capsys: pytest.Captur
     assert "simulated" in capsys.readouterr().out
     code = (
         f"import ctypes; lib = ctypes.CDLL({str(torch_lib / 'libtorch_cuda.so')!r}, 2); "
-        "lib.text.restype = ctypes.c_char_p; print(lib.count(), lib.driver(), lib.nccl() != 0, lib.text().decode())"
+        "lib.text.restype = lib.name.restype = ctypes.c_char_p; "
+        "print(lib.count(), lib.driver(), lib.nccl() != 0, lib.text().decode(), lib.name() == lib.text())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "35 100 True simulated CUDA: not available\n"
+    assert done.stdout == "35 100 True simulated CUDA: not available True\n"
 
 
 def test_symbols_keep_their_versions(torch_lib: Path) -> None:
