@@ -93,12 +93,16 @@ def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
 
 
 def write_facts(manifest: Manifest, request: Request, folder: Path = FACTS) -> Path:
-    """Write facts.json for the build; an unchanged file keeps the build's cache."""
+    """Write what goes to /usr/share/rlinf-npu: facts.json and the example recap.yaml. Unchanged files keep the cache."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(facts(manifest, request), indent=1, sort_keys=True) + "\n"
-    target = folder / "facts.json"
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:
-        target.write_text(text, encoding="utf-8")
+    texts = {
+        "facts.json": json.dumps(facts(manifest, request), indent=1, sort_keys=True) + "\n",
+        "recap.yaml": (ROOT / "recap.yaml").read_text(encoding="utf-8"),
+    }
+    for name, text in texts.items():
+        target = folder / name
+        if not target.is_file() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
     return folder
 
 

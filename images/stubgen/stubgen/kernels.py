@@ -1,8 +1,8 @@
-"""A stand-in for torch's own CUDA kernels: libtorch_cuda.so is 0.9 GB of code that no machine without a CUDA card can run.
+"""A stand-in for torch's own CUDA kernels: libtorch_cuda.so is 0.9 GB of code that only a CUDA card can run.
 
 PyPI's x86-64 torch links its Python bindings to that library: about a hundred functions, a few type descriptions and
-virtual tables. The stand-in offers just those. A function throws, so a call by mistake is an exception that names it. With
-no kernels registered torch behaves like a CPU build: torch.cuda.is_available() is False.
+virtual tables. The stand-in offers just those. A function throws, so a call by mistake is an exception that names it.
+With no kernels registered torch behaves like a CPU build: torch.cuda.is_available() is False.
 """
 
 import shutil
@@ -34,7 +34,7 @@ __attribute__((used)) static const char mark[] = "{_MARK}";
     throw std::runtime_error(std::string("[simulated CUDA] ") + name + ": this image has no CUDA kernels");
 }}
 [[maybe_unused]] static void refuse_virtual() {{ refuse("a method of a CUDA class"); }}
-// The virtual table of std::type_info's plainest kind (Itanium C++ ABI, 2.9.5); an object points behind its first two words.
+// The virtual table of the plainest std::type_info (Itanium C++ ABI, 2.9.5); objects point behind its first two words.
 extern "C" const void *const class_type_info[] __asm__("_ZTVN10__cxxabiv117__class_type_infoE");
 """
 

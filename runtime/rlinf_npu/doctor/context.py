@@ -120,7 +120,7 @@ class Context:
     @cached_property
     def mirrors(self) -> dict[str, HttpAnswer]:
         """Answers of the mirrors a build would use, asked in parallel."""
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (only a host needs it)
+        from concurrent.futures import ThreadPoolExecutor
 
         urls = list(dict.fromkeys([*self.facts.mirrors, *self.extra_mirrors]))
         with ThreadPoolExecutor(max(1, len(urls))) as pool:

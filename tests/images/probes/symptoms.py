@@ -1,4 +1,4 @@
-# ruff: noqa: PLC0415, PLW1510  # each symptom imports what it needs; a failing program is what is being looked at
+# ruff: noqa: PLW1510  # each symptom imports what it needs; a failing program is what is being looked at
 """Provoke one documented symptom of upstream's CUDA-only code, with RLinf's own code; argument: its name.
 
 Prints what a user would see: the last line is {"seen": text}.

@@ -27,7 +27,7 @@ def _load_torch_npu() -> None:
 
 def npu_available() -> bool:
     """Whether torch_npu sees at least one card."""
-    import torch  # noqa: PLC0415  # importing this module must stay cheap
+    import torch  # importing this module must stay cheap
 
     if not hasattr(torch, "npu"):
         _load_torch_npu()
@@ -36,7 +36,7 @@ def npu_available() -> bool:
 
 def accel() -> Any:
     """`torch.npu` where an NPU is available, else `torch.cuda`; both have the same calls."""
-    import torch  # noqa: PLC0415  # importing this module must stay cheap
+    import torch  # importing this module must stay cheap
 
     return torch.npu if npu_available() else torch.cuda
 
