@@ -93,7 +93,7 @@ def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
 
 
 def write_facts(manifest: Manifest, request: Request, folder: Path = FACTS) -> Path:
-    """Write what goes to /usr/share/rlinf-npu: facts.json and the example recap.yaml. Unchanged files keep the cache."""
+    """Write what goes to /usr/share/rlinf-npu: facts.json and recap.yaml. Unchanged files keep the build cache."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "facts.json": json.dumps(facts(manifest, request), indent=1, sort_keys=True) + "\n",
