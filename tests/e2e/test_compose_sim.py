@@ -64,6 +64,7 @@ def results(trained: Project) -> dict[str, Any]:
 
 
 def test_training_ends_green(trained: Project, results: dict[str, Any]) -> None:
+    assert trained.exit_code("fixtures") == 0, trained.logs("fixtures")[-3000:]
     assert trained.exit_code("train") == 0, trained.logs("train")[-3000:]
     assert {name: state[0] for name, state in results["states"].items()} == dict.fromkeys(
         ("returns", "value_sft", "advantages", "cfg_rl"), "done"

@@ -114,6 +114,7 @@ def tensorflow():
     folder = stand_in("tensorflow", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)\n", "2.19.0")
     code = "import rlinf\nfrom transformers.image_transforms import center_crop\nprint('imported')"
     env = {**os.environ, "PYTHONPATH": folder + ":" + os.environ.get("PYTHONPATH", "")}
+    env.pop("USE_TF", None)  # the image sets it too; the fix has to do without
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     if done.returncode < 0:
         return f"the process dies of signal {-done.returncode}"
