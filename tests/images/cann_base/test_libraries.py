@@ -40,6 +40,5 @@ def explained(file: str, library: str) -> bool:
 
 
 def match(file: str, pattern: str) -> bool:
-    """A pattern with ** names everything below its folder."""
-    folder, _, deep = pattern.partition("**")
-    return file.startswith(folder) if deep else PurePath(file).match(pattern)
+    """A pattern that ends in ** names everything below its folder."""
+    return file.startswith(pattern.removesuffix("**")) if pattern.endswith("**") else PurePath(file).match(pattern)

@@ -1,8 +1,9 @@
 # ruff: noqa: PTH123, PLW1509  # the one call before exec is close(2)
 """Import every top-level module of every installed distribution, in a few processes with stdin closed.
 
-Arguments: number of processes. A process that dies is replaced; the module that it died of is reported.
-Prints {module: error} of those that cannot be imported, and the number of modules tried.
+Arguments: number of processes. A process that dies is replaced; the module that it died of is reported. What fails is
+tried again in a process of its own: some packages insist on being imported before others.
+Prints {module: error} of those that cannot be imported by themselves, and the number of modules tried.
 """
 
 import importlib
@@ -74,10 +75,12 @@ def run(names, failures):
 if sys.argv[1] == WORKER:
     work(sys.argv[2:])
 SELF = "/tmp/import_all.py"
-everything, failures, count = modules(), {}, int(sys.argv[1])
-threads = [threading.Thread(target=run, args=(everything[i::count], failures)) for i in range(count)]
+everything, together, alone, count = modules(), {}, {}, int(sys.argv[1])
+threads = [threading.Thread(target=run, args=(everything[i::count], together)) for i in range(count)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print(json.dumps({"tried": len(everything), "failures": failures}))
+for name in together:
+    run([name], alone)
+print(json.dumps({"tried": len(everything), "failures": alone}))
