@@ -51,7 +51,7 @@ format: venv ## let ruff format the Python code
 
 .PHONY: test-unit
 test-unit: venv ## unit tests: seconds, no Docker
-	@$(PYTEST) tests/unit -q --junitxml=$(REPORTS)/unit.xml
+	@$(PYTEST) tests/unit -q --numprocesses=auto --junitxml=$(REPORTS)/unit.xml
 
 .PHONY: test-image
 test-image: venv ## tests inside the built images, and on simulated cards
