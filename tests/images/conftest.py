@@ -17,7 +17,9 @@ HERE = Path(__file__).resolve().parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`make test` insists on images; somebody who runs pytest by hand may have none."""
-    parser.addoption("--require-images", action="store_true", help="an image that is not built is a failure, not a skip")
+    parser.addoption(
+        "--require-images", action="store_true", help="an image that is not built is a failure, not a skip"
+    )
     parser.addoption("--patience", type=float, default=1.0, help="multiply promised time limits, on a busy machine")
 
 

@@ -11,8 +11,14 @@ PAGE = ROOT / "docs" / "before-after.md"
 HEAD = """# Before and after the NPU fixes
 
 Seen in two images that differ in the fixes only: one built with `make image NO_FIXES=1` (tags `-unfixed`, never
-publishable), and the normal one. RLinf from {source}, revision `{revision}`. Both ran on **simulated** cards: the
-stand-in shows that the code asks the right device, not how a real one behaves. Made by `tests/images/unfixed`.
+publishable), and the normal one. RLinf from {source}, revision `{revision}`.
+
+Both ran on **simulated** cards: that shows that the code asks the right device, not how a real one behaves. torchcodec
+and tensorflow, which the images do not hold, were put there as packages that fail in the documented way. torch's error
+texts are those of the build under test; on aarch64 the first one reads `module 'torch._C' has no attribute
+'_cuda_setDevice'`, the third `Distributed package doesn't have NCCL built in`.
+
+Made by `tests/images/unfixed`; do not edit.
 
 | what | fix (`npufix explain ID`) | without fixes | with fixes |
 |---|---|---|---|

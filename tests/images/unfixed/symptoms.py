@@ -31,8 +31,9 @@ SYMPTOMS = [
         "worker_set_device",
         "A training worker starts",
         ("worker-set-device",),
-        # The first text is that of a CPU build of torch (aarch64, the CPU index), the second that of PyPI's x86-64 one.
-        r"has no attribute '_cuda_setDevice'|Found no NVIDIA driver|Torch not compiled with CUDA",
+        # The first two texts are those of CPU builds of torch (aarch64, the CPU index), the others those of PyPI's
+        # x86-64 build with CUDA stand-ins.
+        r"has no attribute '_cuda_setDevice'|not compiled with CUDA|no NVIDIA driver|Cannot initialize CUDA",
         r"the worker starts",
     ),
     Symptom(
@@ -85,7 +86,7 @@ SYMPTOMS = [
         "advantage_tag",
         "A whole path as advantage_tag",
         ("advantage-tag",),
-        r"Advantage file not found: \S*advantages_/",
+        r"Advantage file not found: \S*/advantages_\S*/",
         r"labels \{\(0, 0\): True\}",
     ),
     Symptom(

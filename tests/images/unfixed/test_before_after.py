@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -79,9 +80,9 @@ def test_the_unfixed_image_says_so(both: dict[str, Subject]) -> None:
 def test_symptom(containers: dict[str, Container], table: list[dict[str, Any]], symptom: Symptom) -> None:
     if not containers["before"].host.file(symptom.needs).exists:
         pytest.skip(f"this source of RLinf has no {symptom.needs}")
-    seen = {
-        name: container.probe("symptoms", symptom.name, seconds=150)["seen"] for name, container in containers.items()
-    }
+    with ThreadPoolExecutor() as pool:
+        told = pool.map(lambda container: container.probe("symptoms", symptom.name, seconds=240), containers.values())
+        seen = {name: answer["seen"] for name, answer in zip(containers, told, strict=True)}
     table.append(asdict(symptom) | {f"seen_{name}": shorten(text) for name, text in seen.items()})
     assert re.search(symptom.before, seen["before"]), f"unfixed: {seen['before']}"
     assert re.search(symptom.after, seen["after"]), f"ours: {seen['after']}"
