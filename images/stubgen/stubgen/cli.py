@@ -1,7 +1,7 @@
 """Make stub libraries from the symbols that other libraries ask for.
 
 python3 -m stubgen cann OUT --sources DIR [--wheel DIR]
-python3 -m stubgen cuda TORCH_LIB_DIR
+python3 -m stubgen cuda TORCH_LIB_DIR [FOLDER ...]
 python3 -m stubgen kernels TORCH_LIB_DIR [FOLDER ...]
 """
 
@@ -24,6 +24,7 @@ def _parser() -> argparse.ArgumentParser:
     cann.add_argument("--wheel", type=Path, help="unpacked torch_npu wheel; stubs are made from its symbols")
     cuda_parser = commands.add_parser("cuda", help="complete PyPI's x86-64 torch with simulated CUDA libraries")
     cuda_parser.add_argument("torch_lib", type=Path, help="lib folder of an installed torch")
+    cuda_parser.add_argument("others", type=Path, nargs="*", help="folders whose libraries use the same CUDA libraries")
     kernels_parser = commands.add_parser("kernels", help="replace torch's CUDA kernels by a small library that throws")
     kernels_parser.add_argument("torch_lib", type=Path, help="lib folder of an installed torch")
     kernels_parser.add_argument("others", type=Path, nargs="*", help="folders whose libraries link to torch's")
@@ -39,7 +40,7 @@ def main(arguments: list[str]) -> int:
         elif options.command == "kernels":
             print(kernels.install(options.torch_lib, options.others, Toolchain()))
         else:
-            print(cuda.install(options.torch_lib, Toolchain()))
+            print(cuda.install(options.torch_lib, options.others, Toolchain()))
     except StubgenError as error:
         print(f"stubgen: {error}", file=sys.stderr)
         return 1

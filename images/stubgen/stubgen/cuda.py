@@ -7,6 +7,7 @@ torch.cuda.is_available() is False and a call by mistake is seen. Symbols carry 
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -61,8 +62,10 @@ _TEXT_BY_POINTER = re.compile(r"(cuptiGetResultString|cuGetError(String|Name))$"
 _MESSAGE = "simulated CUDA: not available"
 
 
-def install(torch_lib: Path, toolchain: Toolchain) -> str:
+def install(torch_lib: Path, others: Iterable[Path], toolchain: Toolchain) -> str:
     """Complete the folder `torch/lib` and say in one line what was done.
+
+    `others` are folders whose libraries use the same CUDA libraries (torchvision); what else they link to is theirs.
 
     A CPU build of torch, or a second run, changes nothing. Libraries appear complete or not at all.
 
@@ -77,7 +80,8 @@ def install(torch_lib: Path, toolchain: Toolchain) -> str:
     if not absent:
         made = len(libraries) - len(originals)
         return f"CUDA stand-ins: {f'{made} present already' if made else 'none needed, this torch is a CPU build'}"
-    symbols = _symbols_by_soname(originals, absent)
+    guests = [library for folder in others for library in elf.shared_objects(folder)]
+    symbols = _symbols_by_soname(originals, guests, absent)
     with TemporaryDirectory(prefix="stubgen-") as scratch:
         for soname in sorted(absent):
             built = _build(soname, symbols[soname], Path(scratch), toolchain)
@@ -105,20 +109,20 @@ def _owner_of_soname(soname: str) -> _Owner | None:
     return next((owner for owner in _OWNERS if soname.startswith(f"{owner.stem}.so")), None)
 
 
-def _symbols_by_soname(libraries: list[Path], absent: set[str]) -> dict[str, dict[str, set[str]]]:
-    """soname -> symbol version ('' for none) -> names."""
+def _symbols_by_soname(libraries: list[Path], guests: list[Path], absent: set[str]) -> dict[str, dict[str, set[str]]]:
+    """soname -> symbol version ('' for none) -> names. Guests may want more of a library, but no further ones."""
     provided = {symbol.name for library in libraries for symbol in elf.defined(library)}
     sonames = {owner.stem: soname for soname in absent if (owner := _owner_of_soname(soname))}
     found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     orphans: set[str] = set()
-    for library in libraries:
+    for library in [*libraries, *guests]:
         for symbol in elf.undefined(library):
             owner = next((o for o in _OWNERS if o.names.match(symbol.name)), None)
             if symbol.name in provided or owner is None or naming.is_system_version(symbol.version):
                 continue
             if owner.stem in sonames:
                 found[sonames[owner.stem]][symbol.version].add(symbol.name)
-            else:
+            elif library not in guests:
                 orphans.add(symbol.name)
     if orphans:
         raise StubgenError(f"no library to hold the CUDA functions {', '.join(sorted(orphans)[:10])}")

@@ -82,6 +82,27 @@ def test_a_cpu_build_is_left_alone(torch_lib: Path, capsys: pytest.CaptureFixtur
     assert [path.name for path in torch_lib.iterdir()] == ["libtorch_cpu.so"]
 
 
+def test_other_packages_get_what_they_want_of_the_same_library(
+    torch_lib: Path, library: Callable[..., Path], tmp_path: Path
+) -> None:
+    """torchvision calls functions of the CUDA runtime that torch itself does not."""
+    vision = tmp_path / "torchvision"
+    (tmp_path / "more").write_text("libcudart.so.12 { global: cudaLaunchKernel; };\n", encoding="utf-8")
+    runtime = library(
+        tmp_path / "other/libcudart.so.12",
+        "int cudaLaunchKernel(void) { return 0; }",
+        f"-Wl,--version-script={tmp_path / 'more'}",
+    )
+    library(
+        vision / "_C.so",
+        "extern int cudaLaunchKernel(void); int nms(void) { return cudaLaunchKernel(); }",
+        str(runtime),
+    )
+    assert main(["cuda", str(torch_lib), str(vision)]) == 0
+    versions = {symbol.name: symbol.version for symbol in elf.defined(torch_lib / "libcudart.so.12")}
+    assert versions["cudaLaunchKernel"] == "libcudart.so.12"
+
+
 def test_not_torchs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cuda", str(tmp_path)]) == 1
     assert "libtorch_cpu.so" in capsys.readouterr().err
