@@ -22,7 +22,7 @@ REPORTS := reports
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "; printf "usage: make TARGET [BASE=auto|cann|sim] [PLATFORM=linux/arm64] [SOURCE=auto|git|pypi|DIR] [MIRROR=cn]\n\n"} \
-	  /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	  /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- the two commands -------------------------------------------------------------------------------------------------
 
@@ -60,6 +60,10 @@ test-image: venv ## tests inside the built images, and on simulated cards
 .PHONY: test-smoke
 test-smoke: venv ## the four training steps inside the built image
 	@$(PYTEST) tests/images -q -m smoke --junitxml=$(REPORTS)/smoke.xml
+
+.PHONY: test-e2e
+test-e2e: venv ## whole chains: docker compose up on simulated cards, and its drills (half an hour)
+	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
+from imagekit.manifest import load_manifest
 from tests.e2e.compose_kit import RUN, Project, why_not
 
 TRAIN_SECONDS = 1500  # two minutes on an idle machine with two cores
@@ -169,12 +171,21 @@ def test_sigterm_loses_nothing(project: Project, results: dict[str, Any]) -> Non
     assert found["tables"] == results["tables"], "the same as of a run that nobody stopped"
 
 
+def take_second_card_away(templates: Path) -> None:
+    """What `make compose` would write on a host that has lost it."""
+    yaml = YAML(typ="safe")
+    content = yaml.load(templates.read_text(encoding="utf-8"))
+    cards = content["services"]["sim-cards"]
+    cards["devices"].remove("/dev/null:/dev/davinci1")
+    cards["environment"] |= dict.fromkeys(load_manifest().devices.visible, "0")
+    with templates.open("w", encoding="utf-8") as file:
+        yaml.dump(content, file)
+
+
 def test_down_and_a_card_less(project: Project, results: dict[str, Any]) -> None:
     start_and_stop(project, "value_sft")
     project.compose("down")  # containers go, the volume stays
-    cards = project.folder / "build/compose-cards.yaml"
-    text = cards.read_text(encoding="utf-8").replace("- /dev/null:/dev/davinci1\n", "", 1)
-    cards.write_text(text.replace("VISIBLE_DEVICES: 0,1", "VISIBLE_DEVICES: '0'"), encoding="utf-8")
+    take_second_card_away(project.folder / "build/compose-cards.yaml")
     done = project.compose("up", "train", seconds=TRAIN_SECONDS)
     assert project.exit_code("train") == 0, done.stdout
     assert "1 card(s)" in done.stdout
