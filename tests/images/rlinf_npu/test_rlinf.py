@@ -12,6 +12,19 @@ from tests.images.support.subjects import Subject, manifest
 Npus = Callable[[int], Container]
 OWNER = str(manifest().devices.uid)
 COMMANDS = ["npufix", "recap", "doctor", "smoke"]
+# Packages and modules that the four steps go through; where a source of RLinf lacks one, it is not asked for.
+FOUR_STEPS = [
+    "rlinf.workers.sft",
+    "rlinf.data.datasets.recap",
+    "rlinf.data.process",
+    "rlinf.models.embodiment.value_model",
+    "rlinf.models.embodiment.openpi",
+    "rlinf.hybrid_engines.fsdp",
+    "rlinf.runners.sft_runner",
+    "rlinf.scheduler",
+    "rlinf.config",
+]
+OTHER_BACKENDS = {"rlinf.workers.sft.megatron_vlm_sft_worker": "Megatron, which no step uses; ours train with FSDP"}
 WHERE = "import rlinf, rlinf_npu, sys; print(rlinf.__path__[0], rlinf_npu.__path__[0])"
 
 
@@ -49,6 +62,12 @@ def test_compiled(idle: Container, folder: str) -> None:
         "print([str(p) for p in found if not os.path.exists(u.cache_from_source(str(p)))])"
     )
     assert idle.exec(["python", "-c", code, folder]).out.strip() == "[]"
+
+
+def test_every_module_of_the_four_steps_imports(npus: Npus) -> None:
+    found = npus(1).probe("import_paths", *FOUR_STEPS, seconds=120)
+    assert len(found["imported"]) > 20
+    assert found["failures"].keys() - OTHER_BACKENDS.keys() == set(), found["failures"]
 
 
 def test_fixes_are_applied_and_reported(subject: Subject, idle: Container) -> None:

@@ -44,16 +44,12 @@ def test_with_driver_and_environment_it_imports(npus: Npus) -> None:
     assert done.ok, done.err
 
 
-def test_cards_without_managers_or_rights_are_named_by_the_doctor(npus: Npus) -> None:
-    done = npus(0).exec(["doctor", "--json", "--only", "no-cards,devices*,cards*"])
-    assert done.code in (1, 2)
-
-
 def test_card_number_out_of_range(npus: Npus) -> None:
     """gpustack#3352: a host's id inside a container with fewer cards."""
     done = npus(2).python("import torch; torch.npu.set_device(5)")
     assert done.code != 0
-    assert "device" in done.err.lower()
+    assert "aclrtSetDevice(5): 2 device(s) visible" in done.err
+    assert "107001" in done.err  # ACL_ERROR_RT_INVALID_DEVICEID
 
 
 def test_the_toolkit_alone_is_enough_to_build(idle: Container) -> None:
