@@ -23,6 +23,7 @@ from tests.images.unfixed.symptoms import SYMPTOMS, Symptom
 pytestmark = pytest.mark.device
 IMAGE = "rlinf-npu"
 CARDS = 8
+TOP_LAYERS = 4
 REPORT = ROOT / "reports" / "before-after.json"
 
 
@@ -31,6 +32,12 @@ def unfixed_image() -> Subject:
     if reference := os.environ.get("UNFIXED_IMAGE"):
         return subjects.from_reference(IMAGE, reference)
     return subjects.subject(IMAGE, fixes=False)
+
+
+def packages(image: Subject) -> list[str]:
+    """The layers below RLinf's tree, the reports, the facts and our runtime."""
+    layers: list[str] = image.attrs["RootFS"]["Layers"]
+    return layers[:-TOP_LAYERS]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +51,8 @@ def both(request: pytest.FixtureRequest) -> dict[str, Subject]:
         pytest.skip(str(missing))
     if ours.label("rlinf.revision") != other.label("rlinf.revision"):
         pytest.skip("the two images hold different revisions of RLinf: build both from the same SOURCE")
+    if packages(ours) != packages(other):
+        pytest.skip("the two images hold different packages: build both from the same checkout")
     return {"before": other, "after": ours}
 
 
