@@ -88,6 +88,7 @@ def plan(
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
     no_fixes: NoFixes = False,
+    output: Annotated[Path, typer.Option(help="Where the bake file goes.")] = BUILD / "bake.json",
 ) -> None:
     """Print what would be built and write the bake file. No Docker, no network."""
     manifest = load_manifest()
@@ -95,9 +96,8 @@ def plan(
     request = lookup.offline_request(manifest, wanted)
     write_facts(manifest, request)
     chosen = _names(manifest, names)
-    BUILD.mkdir(exist_ok=True)
-    target = BUILD / "bake.json"
-    target.write_text(json.dumps(bake(manifest, chosen, request), indent=1) + "\n", encoding="utf-8")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(bake(manifest, chosen, request), indent=1) + "\n", encoding="utf-8")
     table = Table(
         "image",
         "stands on",
@@ -108,7 +108,7 @@ def plan(
     for row in describe(manifest, chosen, request):
         table.add_row(*row)
     out.print(table)
-    say(f"bake file: {target.relative_to(ROOT)}")
+    say(f"bake file: {output}")
 
 
 @app.command()

@@ -1,34 +1,38 @@
 """The command line: usage errors exit 2 with one clear line, failures exit 1, and `plan` needs nothing but Python."""
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from imagekit import cli
+
+Run = Callable[..., int]
 
 
-def build_py(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if k not in ("BASE", "PLATFORM", "SOURCE", "MIRROR", "USE_MIRRORS")}
-    # No docker, no git, no network tools on PATH: `plan` must not need them.
-    env = clean | {"PATH": "/nonexistent"} | environment
-    return subprocess.run(
-        [sys.executable, str(ROOT / "build.py"), *arguments],
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+@pytest.fixture
+def build_py(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `build.py ARGUMENTS` and return its exit code. Nothing is on PATH: no docker, no git, no network tools."""
+    for name in ("BASE", "PLATFORM", "SOURCE", "MIRROR", "USE_MIRRORS", "NO_FIXES", "SOURCE_DATE_EPOCH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    def run(*arguments: str, **environment: str) -> int:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr("sys.argv", ["build.py", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    return run
 
 
-def test_plan_needs_no_docker_and_no_network() -> None:
-    run = build_py("plan", "--platform", "arm64", "--base", "cann")
-    assert run.returncode == 0, run.stderr
-    plan = json.loads((ROOT / "build" / "bake.json").read_text(encoding="utf-8"))
+def test_plan_needs_no_docker_and_no_network(build_py: Run, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "bake.json"
+    assert build_py("plan", "--platform", "arm64", "--base", "cann", "--output", str(target)) == 0
+    plan = json.loads(target.read_text(encoding="utf-8"))
     assert plan["target"]["rlinf-npu"]["platforms"] == ["linux/arm64"]
     assert "cann-sim" not in plan["target"]
 
@@ -49,13 +53,17 @@ def test_plan_needs_no_docker_and_no_network() -> None:
     ],
 )
 def test_usage_errors_are_one_line_and_exit_2(
-    arguments: tuple[str, ...], environment: dict[str, str], line: str
+    build_py: Run,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    line: str,
 ) -> None:
-    run = build_py(*arguments, **environment)
-    assert run.returncode == 2
-    assert run.stderr.splitlines()[0] == line
-    assert "Traceback" not in run.stderr
+    assert build_py(*arguments, **environment) == 2
+    text = capsys.readouterr().err
+    assert text.splitlines()[0] == line
+    assert "Traceback" not in text
 
 
-def test_use_mirrors_is_the_first_set_of_mirrors() -> None:
-    assert build_py("plan", USE_MIRRORS="1").returncode == 0
+def test_use_mirrors_is_the_first_set_of_mirrors(build_py: Run, tmp_path: Path) -> None:
+    assert build_py("plan", "--output", str(tmp_path / "bake.json"), USE_MIRRORS="1") == 0
