@@ -1,7 +1,7 @@
 """Tests of built images: `make test-image`, `make test-smoke`, or pytest with
 
 --require-images     an image that is not built is a failure (what make does), not a skip
-IMAGE=[NAME=]REF,..  test these images, by tag or digest, in place of those of the last `make image` (what a gate does)
+IMAGE=[NAME=]REF,..  test these images, by tag or digest, not those of the last `make image` (so does a gate)
 UNFIXED_IMAGE=REF    what the before/after tests compare with, in place of the last `make image NO_FIXES=1`
 --patience FACTOR    multiply promised time limits, on a busy machine
 

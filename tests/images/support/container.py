@@ -45,7 +45,7 @@ class Container:
                 Without `network_mode` there is no network: what an image needs at run time must be in it.
         """
         options = {"network_mode": "none", "labels": SESSION, "detach": True} | options
-        return cls(engine, client.containers.run(image, command, **options))
+        return cls(engine, client.containers.run(image, command, **options))  # type: ignore[call-overload]
 
     def __enter__(self) -> "Container":
         return self
@@ -135,7 +135,8 @@ class Container:
     def state(self) -> dict[str, Any]:
         """What `docker inspect` says about its state, now."""
         self.docker.reload()
-        return self.docker.attrs["State"]
+        state: dict[str, Any] = self.docker.attrs["State"]
+        return state
 
     def remove(self) -> None:
         """Kill and remove it, with its anonymous volumes."""

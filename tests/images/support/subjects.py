@@ -74,7 +74,8 @@ class Subject:
     @property
     def config(self) -> dict[str, Any]:
         """The image's configuration: Env, Entrypoint, Labels, ..."""
-        return self.attrs["Config"]
+        config: dict[str, Any] = self.attrs["Config"]
+        return config
 
     @property
     def env(self) -> dict[str, str]:
