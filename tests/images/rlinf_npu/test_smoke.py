@@ -55,7 +55,12 @@ class Smoke:
 def smoke(request: pytest.FixtureRequest, subject: Subject, cards: Cards) -> Iterator[Smoke]:
     """Run it once, as a user would, with the limits of the promise."""
     limit = SECONDS * request.config.getoption("--patience")
-    limits = {"mem_limit": MEMORY, "memswap_limit": MEMORY, "nano_cpus": 2_000_000_000, "shm_size": "2g"}
+    limits: dict[str, Any] = {
+        "mem_limit": MEMORY,
+        "memswap_limit": MEMORY,
+        "nano_cpus": 2_000_000_000,
+        "shm_size": "2g",
+    }
     with subject.run(**cards.options(2), **limits) as container:
         started = time.time()
         command = ["smoke", "run", "--workdir", WORKDIR, "--timeout", str(limit), "--cards", "2"]

@@ -112,7 +112,9 @@ class Zstd:
         while out.position < size:
             if self._in.position == self._in.size:
                 self._input = self._source.read(BLOCK)
-                self._in = _Buffer(ctypes.cast(self._input, ctypes.c_void_p).value, len(self._input), 0)
+                self._in = _Buffer(
+                    ctypes.cast(ctypes.c_char_p(self._input), ctypes.c_void_p).value, len(self._input), 0
+                )
                 if not self._input:
                     break
             code = self._lib.ZSTD_decompressStream(self._stream, ctypes.byref(out), ctypes.byref(self._in))

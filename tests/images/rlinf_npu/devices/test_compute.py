@@ -14,7 +14,7 @@ TRAIN = (PROBES / "train.py").read_text(encoding="utf-8")
 
 def call_log(container: Container, name: str) -> str:
     """What the stand-in has written down."""
-    return container.host.file(f"/tmp/{name}").content_string
+    return str(container.host.file(f"/tmp/{name}").content_string)
 
 
 def test_allocate_copy_and_train(npus: Npus) -> None:
