@@ -7,5 +7,5 @@ UNFIXED_IMAGE=REF    what the before/after tests compare with, in place of the l
 
 A test in <image>/ runs on that image and on every image that stands on it (`support.subjects.inheritors`), unless it
 is marked `own`. `subject` is the image, `idle` a waiting container of it, `npus(n)` one with n simulated cards. What
-has to run inside lies in probes/: plain scripts, piped into the container's Python, one JSON document as their last line.
+has to run inside lies in probes/: plain scripts, piped into the container's Python; their last line is JSON.
 """
