@@ -71,6 +71,10 @@ test-smoke: venv ## the four training steps inside the built image
 test-e2e: venv ## whole chains: docker compose up on simulated cards, and its drills (half an hour)
 	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
+.PHONY: bench
+bench: venv ## what building costs, as ratios in one run (REPEAT=3)
+	@$(BUILD) bench
+
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 .PHONY: plan

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from imagekit import compose_cli, locks, lookup, simhost
+from imagekit import bench, compose_cli, locks, lookup, simhost
 from imagekit import engine as engines
 from imagekit.base import resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
@@ -217,6 +217,18 @@ def drift() -> None:
         err.print(f"drift: {complaint}", markup=False)
     if complaints:
         raise typer.Exit(1)
+
+
+@app.command(name="bench")
+def run_bench(
+    repeat: Annotated[int, typer.Option(min=1, envvar="REPEAT", help="Turns per figure; the median counts.")] = 3,
+    mirror: MirrorOption = "",
+) -> None:
+    """Measure builds as ratios in one run; some ten minutes per turn."""
+    manifest = load_manifest()
+    engine = engines.ensure_engine(manifest, say)
+    network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
+    bench.show(bench.run(manifest, engine, lookup.pick_platform(manifest, "")[0], network, say, repeat), out)
 
 
 def main() -> None:

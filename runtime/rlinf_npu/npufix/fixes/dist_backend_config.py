@@ -24,7 +24,7 @@ FIX = Fix(
     why="The configuration wins over the default in code, and it names nccl.",
     seen="seed 3.3; a4b6abe: recap_compute_advantages.yaml, steam_compute_advantages_ensemble.yaml",
     kind="yaml",
-    signs=(r"doesn't have NCCL built in",),
+    signs=(r"doesn't have NCCL built in", r"simulated CUDA\] c10d::ProcessGroupNCCL"),
     hint=r"\bnccl\b",
     find_text=find,
     expect=(Expectation(suffix=".yaml", anchor=r"^distributed:\s*$", cured=r"hccl|backend:\s*(null|auto|\$)"),),

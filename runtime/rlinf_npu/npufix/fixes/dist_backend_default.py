@@ -50,7 +50,7 @@ FIX = Fix(
     why="torch.distributed knows the NPU's collective library as hccl; nccl exists only in CUDA builds.",
     seen="a4b6abe: data/process/distributed.py",
     kind="python",
-    signs=(r"doesn't have NCCL built in",),
+    signs=(r"doesn't have NCCL built in", r"simulated CUDA\] c10d::ProcessGroupNCCL"),
     hint=r"""["']nccl["']""",
     find_python=find,
     expect=(Expectation(suffix=".py", anchor=r"^def setup_distributed\(", cured=r"hccl|get_ccl_backend|gloo"),),

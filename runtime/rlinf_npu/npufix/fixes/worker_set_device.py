@@ -60,7 +60,7 @@ FIX = Fix(
     ),
     seen="a4b6abe and 0.3.0: the value, CFG and base SFT workers",
     kind="python",
-    signs=(r"_cuda_setDevice", r"Found no NVIDIA driver"),
+    signs=(r"_cuda_setDevice", r"Found no NVIDIA driver", r"Cannot initialize CUDA without ATen_cuda"),
     hint=r"torch\.cuda\.(set_device|current_device)",
     find_python=find,
     expect=(
