@@ -7,6 +7,7 @@ the rest.
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,30 @@ from imagekit.progress import Build, follow
 
 GIB = 1 << 30
 LAST_LINES = 30
+
+# What a step's last lines say, what that means, what to do. First match wins.
+CAUSES = (
+    (
+        r"No space left on device|disk quota exceeded",
+        "the disk filled up",
+        "free some: docker system prune, docker buildx prune",
+    ),
+    (
+        r"[Hh]ash mismatch|Hash Sum mismatch",
+        "a download does not match its recorded hash",
+        "do not go on with it: try without MIRROR; if it stays, find out who changed the file",
+    ),
+    (
+        r"CERTIFICATE_VERIFY_FAILED|invalid peer certificate|certificate verif",
+        "a TLS certificate is not trusted",
+        "behind a proxy that intercepts TLS, set SSL_CERT_FILE to its CA bundle",
+    ),
+    (
+        r"Temporary failure resolving|Could not resolve host|dns error|Failed to fetch|Connection (refused|timed out)",
+        "the build has no network",
+        "set HTTPS_PROXY if this network needs one, or MIRROR=cn",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -105,9 +130,16 @@ def _failure(build: Build, console: Console) -> Problem:
     step = build.failed
     if step is None:
         return Problem(f"the build failed: {' '.join(build.words[-3:]) or 'buildx gave no reason'}")
-    for line in [*step.log, step.partial][-LAST_LINES:]:
+    lines = [*step.log, *filter(None, [step.partial])][-LAST_LINES:]
+    for line in lines:
         console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
-    return Problem(f"step failed: {step.title}", f"{step.error}; its last lines are above")
+    code = step.error.rsplit(": ", 1)[-1]
+    for pattern, what, fix in CAUSES:
+        if re.search(pattern, "\n".join([*lines, step.error])):
+            return Problem(f"{what} in step {step.title}", fix)
+    return Problem(
+        f"step failed ({code}): {step.title}", "its last lines are above; the next run goes on from the finished steps"
+    )
 
 
 def unpacked_size(engine: Engine, tag: str) -> int:

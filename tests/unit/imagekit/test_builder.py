@@ -1,0 +1,50 @@
+"""A failed build says why in one line; a full disk is found before the build."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from imagekit import builder
+from imagekit.errors import Problem
+from imagekit.progress import Build, Vertex
+
+
+def failure(
+    log: list[str], error: str = 'process "/bin/sh -c x" did not complete successfully: exit code: 2'
+) -> tuple[Problem, str]:
+    build, text = Build(), io.StringIO()
+    build.vertexes["a"] = Vertex(name="[rlinf-npu packages 1/2] RUN uv", error=error, log=log)
+    return builder._failure(build, Console(file=text, width=200)), text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("error: failed to write: No space left on device (os error 28)", "the disk filled up"),
+        ("error: Hash mismatch for `scipy==1.17.1`", "does not match its recorded hash"),
+        ("ssl.SSLCertVerificationError: CERTIFICATE_VERIFY_FAILED", "TLS certificate is not trusted"),
+        ("W: Temporary failure resolving 'deb.debian.org'", "no network"),
+    ],
+)
+def test_known_causes_are_named(line: str, what: str) -> None:
+    problem, _ = failure(["before", line, "after"])
+    assert what in problem.what
+    assert problem.fix
+    assert "\n" not in str(problem)
+
+
+def test_an_unknown_cause_shows_the_last_thirty_lines() -> None:
+    problem, shown = failure([f"line {n}" for n in range(100)])
+    assert problem.what == "step failed (exit code: 2): [rlinf-npu packages 1/2] RUN uv"
+    assert "line 69" not in shown
+    assert "line 70" in shown
+    assert "line 99" in shown
+
+
+def test_too_little_disk_is_said_before_the_build(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"needs 1000000 GiB, \d+\.\d GiB are free"):
+        builder.check_disk(tmp_path, 1_000_000)
+    builder.check_disk(tmp_path, 0)
+    builder.check_disk(tmp_path / "of a remote engine", 1_000_000)
