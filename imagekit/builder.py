@@ -133,7 +133,7 @@ def _failure(build: Build, console: Console) -> Problem:
     lines = [*step.log, *filter(None, [step.partial])][-LAST_LINES:]
     for line in lines:
         console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
-    code = step.error.rsplit(": ", 1)[-1]
+    code = match[0] if (match := re.search(r"exit code: \d+", step.error)) else step.error[:80]
     for pattern, what, fix in CAUSES:
         if re.search(pattern, "\n".join([*lines, step.error])):
             return Problem(f"{what} in step {step.title}", fix)
