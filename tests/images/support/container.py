@@ -20,7 +20,7 @@ from imagekit.engine import Engine
 from imagekit.process import Finished, run
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
-# Every container of this session carries it: what a crash leaves behind is found and removed.
+# Every container of this test run carries it: what a crash leaves behind is found and removed.
 SESSION = {"rlinf-npu-images.test": uuid.uuid4().hex}
 EXEC_SECONDS = 60.0
 
@@ -150,7 +150,7 @@ def parse_environment(text: str) -> dict[str, str]:
 
 
 def remove_leftovers(client: DockerClient) -> None:
-    """Remove whatever containers of this session are still there."""
+    """Remove whatever containers of this test run are still there."""
     label = "=".join(*SESSION.items())
     for container in client.containers.list(all=True, filters={"label": label}):
         with contextlib.suppress(NotFound, APIError):
