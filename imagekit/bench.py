@@ -19,12 +19,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from imagekit.builder import unpacked_size
+from imagekit.compose.record import REAL, find_built
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.locks import LOCKS
 from imagekit.manifest import ROOT, Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.process import Say
+from imagekit.tags import SIM
 
 REPORT = ROOT / "reports" / "bench.json"
 IMAGES = ROOT / "images"
@@ -74,16 +77,15 @@ def layers(engine: Engine, tag: str) -> dict[str, int]:
     return dict(zip(image.attrs["RootFS"]["Layers"], sizes, strict=False))
 
 
-def built_tag(folder: Path, platform: Platform) -> str:
-    """Return the immutable tag of the rlinf-npu that was last built in `folder`.
+def built_tag(folder: Path, platform: Platform, name: str = "rlinf-npu") -> str:
+    """Return the immutable tag of the image `name` that was last built in `folder`.
 
     Raises:
         Problem: nothing has been built there.
     """
-    for suffix in ("", "-sim"):
-        record = folder / "build" / f"built-{platform.arch}{suffix}.json"
-        if record.is_file():
-            return str(json.loads(record.read_text(encoding="utf-8"))["images"]["rlinf-npu"]["tags"][-1])
+    for suffix in (REAL, SIM):
+        if found := find_built(folder / "build", name, platform.arch, suffix):
+            return found.reference
     raise Problem("no image has been built", "make image")
 
 
@@ -171,10 +173,8 @@ def run(
         say("a first build, so that the rest is about changes")
         build(folder)
         tag = built_tag(folder, platform)
-        base = tag.replace("rlinf-npu:", "cann-base:").replace(
-            tag[len("rlinf-npu:") : tag.index("-cann") + len("-cann")], ""
-        )
-        size = sum(layers(engine, tag).values())
+        base = built_tag(folder, platform, "cann-base")
+        size = unpacked_size(engine, tag)
         budget = manifest.get_image("rlinf-npu").budget_mib
         rows.append(
             Row("image, unpacked", f"{size / 1e6:,.0f} MB", f"budget {budget} MiB", f"{size / (budget << 20):.2f}", "1")

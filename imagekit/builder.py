@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,8 +172,3 @@ def show(rows: list[Built], console: Console, seconds: float) -> None:
             row.name, "\n".join(row.tags), row.digest[:19], f"{row.size / 1e6:,.0f} MB", f"{row.seconds:.1f}", how
         )
     console.print(table)
-
-
-def now() -> float:
-    """Monotonic seconds."""
-    return time.monotonic()

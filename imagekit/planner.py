@@ -1,6 +1,5 @@
 """Manifest and request in, bake file out. Pure: no Docker, no network, no clock."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -207,8 +206,3 @@ def describe(manifest: Manifest, names: list[str], request: Request) -> list[tup
         )
         rows.append((name, below if below != "cann" else request.base_name, plan["target"][name]["tags"][0]))
     return rows
-
-
-def fingerprint(plan: Mapping[str, Any]) -> str:
-    """Return a short hash of a bake file."""
-    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:12]

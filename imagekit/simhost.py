@@ -37,6 +37,16 @@ class Nodes:
         return stat.S_ISCHR(found.st_mode) and found.st_rdev == NULL
 
 
+def find_part(build: Path, place: str) -> Path | None:
+    """Return where a build of the simulated driver holds what a host has at `place`.
+
+    That is the longest tail of the path that exists there: /usr/local/bin/npu-smi is bin/npu-smi.
+    """
+    names = Path(place).parts[1:]
+    tails = (build.joinpath(*names[start:]) for start in range(len(names)))
+    return next((tail for tail in tails if tail.exists()), None)
+
+
 @dataclass
 class SimHost:
     """The parts of a machine that a simulated host is made of.
@@ -87,17 +97,14 @@ class SimHost:
         self.say(f"Simulated host ready: {cards} simulated card(s), simulated driver at {self.devices.driver}.")
 
     def _find_parts(self, build: Path) -> dict[str, Path]:
-        """Where in the build each of the host's mounts is: under the longest tail of its path that exists there."""
+        """Where in the build each of the host's mounts is."""
         parts: dict[str, Path] = {}
         for mount in self.devices.mounts:
-            names = Path(mount.path).parts[1:]
-            tails = (build.joinpath(*names[i:]) for i in range(len(names)))
-            found = next((tail for tail in tails if tail.exists()), None)
-            if found:
+            if found := find_part(build, mount.path):
                 parts[mount.path] = found
             elif mount.required:
                 raise Problem(
-                    f"{build} has no {names[-1]}: not a build of the simulated driver",
+                    f"{build} has no {Path(mount.path).name}: not a build of the simulated driver",
                     "build it with make image BASE=sim",
                 )
         if not (parts[self.devices.driver] / MARK).is_file():

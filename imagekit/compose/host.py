@@ -6,6 +6,7 @@ from pathlib import Path
 
 from imagekit.errors import Problem
 from imagekit.manifest import Devices
+from imagekit.simhost import find_part
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,9 @@ class Host:
 
 
 def simulated_mounts(devices: Devices, build: Path) -> dict[str, str]:
-    """Where in a build of the simulated driver each of the mounts is; empty without a build.
-
-    A mount is found by the longest tail of its path that exists there: /usr/local/bin/npu-smi is bin/npu-smi.
-    """
+    """Where in a build of the simulated driver each of the mounts is; empty without a build."""
     found = {}
     for mount in devices.mounts:
-        names = Path(mount.path).parts[1:]
-        tails = (build.joinpath(*names[start:]) for start in range(len(names)))
-        if (source := next((tail for tail in tails if tail.exists()), None)) is not None:
+        if source := find_part(build, mount.path):
             found[str(source.resolve())] = mount.path
     return found
