@@ -127,5 +127,5 @@ $(VENV)/.complete: requirements/host.txt runtime/pyproject.toml
 	@echo "preparing $(VENV)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/host.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable runtime
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable runtime
 	@touch $@
