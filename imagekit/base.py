@@ -11,7 +11,7 @@ from imagekit.engine.model import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
-from imagekit.probe import ProbeResult, ask, manifest_of, probe_registry, probe_seconds
+from imagekit.probe import Probe, Prober, ProbeResult, manifest_of, probe_registry
 from imagekit.process import Pulse, Say, follow, run
 
 
@@ -34,8 +34,29 @@ class ResolvedBase:
     contexts: dict[str, str]
 
 
+def base_probes(
+    manifest: Manifest, engine: Engine, kind: str, platform: Platform, network: NetworkSettings
+) -> list[Probe]:
+    """Return what `resolve_base` would have to ask registries: nothing for an image that is here."""
+    wanted: list[str] = []
+    if kind != "sim":
+        references = cann_references(manifest, network)
+        if any(local_digest(engine, reference, platform) for reference in references):
+            return []
+        wanted += references
+    if kind != "cann" and not _local_debian(manifest, engine, platform):
+        wanted.append(manifest.base.sim.image)
+    return [probe_registry(engine, reference) for reference in wanted]
+
+
 def resolve_base(
-    manifest: Manifest, engine: Engine, kind: str, platform: Platform, network: NetworkSettings, say: Say
+    manifest: Manifest,
+    engine: Engine,
+    kind: str,
+    platform: Platform,
+    network: NetworkSettings,
+    say: Say,
+    prober: Prober,
 ) -> ResolvedBase:
     """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.
 
@@ -46,7 +67,7 @@ def resolve_base(
         raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
     ensure_emulation(platform, say, engine=engine)
     if kind != "sim":
-        found, reasons = _find_cann(manifest, engine, platform, network, say)
+        found, reasons = _find_cann(manifest, engine, platform, network, say, prober)
         if found:
             return found
         if kind == "cann":
@@ -56,7 +77,7 @@ def resolve_base(
             )
         say(f"The CANN image is neither here nor in reach ({reasons}).")
         say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
-    return _find_debian(manifest, engine, platform, network, say)
+    return _find_debian(manifest, engine, platform, network, say, prober)
 
 
 def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
@@ -91,14 +112,14 @@ def _can_create(engine: Engine, reference: str, platform: Platform) -> bool:
 
 
 def _find_cann(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, prober: Prober
 ) -> tuple[ResolvedBase | None, str]:
     references = cann_references(manifest, network)
     for reference in references:
         if digest := local_digest(engine, reference, platform):
             say(f"CANN image: {reference}, already here")
             return _cann(manifest, reference, digest, local=True), ""
-    results = _ask(manifest, engine, references, say)
+    results = _ask(prober, engine, references, say)
     for reference, result in zip(references, results, strict=True):
         if result.ok and (digest := _offered_digest(result, platform)):
             return _cann(manifest, reference, digest, local=False), ""
@@ -110,16 +131,26 @@ def _cann(manifest: Manifest, reference: str, digest: str, *, local: bool) -> Re
     return ResolvedBase("cann", manifest.base.cann.os, reference, digest, context)
 
 
-def _find_debian(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say
-) -> ResolvedBase:
+def _debian_names(manifest: Manifest, platform: Platform) -> tuple[str, str]:
+    """Docker's official image, and the bootstrapped one, whose name is its own: two platforms must not share a tag."""
     official = manifest.base.sim.image
-    # A name of its own: it is not Docker's official image, and two platforms must not fight for one tag.
-    bootstrapped = f"rlinf-npu/{official}-{platform.arch}"
-    for reference in (official, bootstrapped):
+    return official, f"rlinf-npu/{official}-{platform.arch}"
+
+
+def _local_debian(manifest: Manifest, engine: Engine, platform: Platform) -> ResolvedBase | None:
+    for reference in _debian_names(manifest, platform):
         if digest := local_digest(engine, reference, platform):
             return _debian(manifest, reference, digest)
-    (result,) = _ask(manifest, engine, [official], say)
+    return None
+
+
+def _find_debian(
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, prober: Prober
+) -> ResolvedBase:
+    official, bootstrapped = _debian_names(manifest, platform)
+    if found := _local_debian(manifest, engine, platform):
+        return found
+    (result,) = _ask(prober, engine, [official], say)
     if result.ok and (digest := _offered_digest(result, platform)):
         pulled = _pull(engine, official, platform, say)
         return _debian(manifest, official, digest, local=pulled)
@@ -153,9 +184,8 @@ def _pull(engine: Engine, reference: str, platform: Platform, say: Say) -> bool:
     return True
 
 
-def _ask(manifest: Manifest, engine: Engine, references: list[str], say: Say) -> list[ProbeResult]:
-    probes = [probe_registry(engine, reference) for reference in references]
-    results = ask(probes, probe_seconds(manifest.defaults.probe_seconds))
+def _ask(prober: Prober, engine: Engine, references: list[str], say: Say) -> list[ProbeResult]:
+    results = prober.ask([probe_registry(engine, reference) for reference in references])
     for result in results:
         say(result.line)
     return results

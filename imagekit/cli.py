@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,16 +12,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from imagekit import bench, compose_cli, locks, lookup, simhost
+from imagekit import bench, compose_cli, locks, lookup, rlinf_source, simhost, torch_wheels
 from imagekit import engine as engines
-from imagekit.base import resolve_base
+from imagekit.base import ResolvedBase, base_probes, resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.network import NetworkSettings
-from imagekit.planner import SIM_DRIVER, bake, describe, write_facts
-from imagekit.rlinf_source import resolve_source
+from imagekit.planner import SIM_DRIVER, bake, describe, write_inputs
+from imagekit.probe import Prober, probe_seconds
 from imagekit.tags import Flavour
+from imagekit.torch_lock import Wheels
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 out = Console(width=None if sys.stdout.isatty() else 200)
@@ -35,6 +37,9 @@ PlatformOption = Annotated[
 BaseOption = Annotated[str, typer.Option("--base", envvar="BASE", help="auto | cann | sim")]
 SourceOption = Annotated[
     str, typer.Option("--source", envvar="SOURCE", help="RLinf from: auto | git | pypi | a directory")
+]
+TorchOption = Annotated[
+    str, typer.Option("--torch", envvar="TORCH", help="Torch on x86-64 from: auto | cpu (PyTorch's index) | pypi")
 ]
 MirrorOption = Annotated[
     str, typer.Option("--mirror", envvar="MIRROR", help="A [mirrors.*] of images.toml, for example cn.")
@@ -59,6 +64,7 @@ def _wanted(
     platform: str,
     base: str,
     source: str,
+    torch: str,
     mirror: str,
     use_mirrors: str,
     fixes: bool,
@@ -69,7 +75,10 @@ def _wanted(
         raise Problem(f"BASE={base!r} is not a base", "use auto, cann or sim", usage=True)
     where, native = lookup.pick_platform(manifest, platform)
     picked = lookup.pick_mirror(manifest, mirror, use_mirrors)
-    return lookup.Wanted(where, native, base, source or manifest.defaults.source, picked, fixes, no_cache)
+    source, torch = source or manifest.defaults.source, torch or manifest.defaults.torch
+    rlinf_source.check_wanted(source)
+    torch_wheels.check_wanted(torch)
+    return lookup.Wanted(where, native, base, source, picked, torch, fixes, no_cache)
 
 
 def _names(manifest: Manifest, names: list[str] | None) -> list[str]:
@@ -85,6 +94,7 @@ def plan(
     platform: PlatformOption = "",
     base: BaseOption = "",
     source: SourceOption = "",
+    torch: TorchOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
     no_fixes: NoFixes = False,
@@ -92,9 +102,9 @@ def plan(
 ) -> None:
     """Print what would be built and write the bake file. No Docker, no network."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, platform, base, source, mirror, use_mirrors, not no_fixes, False)
+    wanted = _wanted(manifest, platform, base, source, torch, mirror, use_mirrors, not no_fixes, False)
     request = lookup.offline_request(manifest, wanted)
-    write_facts(manifest, request)
+    write_inputs(manifest, request)
     chosen = _names(manifest, names)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(bake(manifest, chosen, request), indent=1) + "\n", encoding="utf-8")
@@ -117,6 +127,7 @@ def image(
     platform: PlatformOption = "",
     base: BaseOption = "",
     source: SourceOption = "",
+    torch: TorchOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
     no_fixes: NoFixes = False,
@@ -126,21 +137,48 @@ def image(
     start = time.monotonic()
     manifest = load_manifest()
     chosen = _names(manifest, names)
-    wanted = _wanted(manifest, platform, base, source, mirror, use_mirrors, not no_fixes, no_cache)
+    wanted = _wanted(manifest, platform, base, source, torch, mirror, use_mirrors, not no_fixes, no_cache)
+    prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
     check_disk(Path(engine.client().info()["DockerRootDir"]), _disk_need(manifest, engine))
     network = NetworkSettings.from_host(wanted.mirror)
     for warning in network.warnings():
         say(f"note: {warning}")
-    found_base = resolve_base(manifest, engine, wanted.base, wanted.platform, network, say)
-    found_source = resolve_source(manifest, wanted.source, wanted.mirror, network, lookup.CACHE, say)
-    with network.secrets() as secrets:
-        request = lookup.make_request(manifest, wanted, found_base, found_source, secrets)
-        write_facts(manifest, request)
+    found = _look_up(manifest, wanted, engine, network, prober)
+    with found.network.secrets() as secrets:
+        request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
+        write_inputs(manifest, request)
         rows, build = build_images(engine, bake(manifest, chosen, request), out)
     _remember(request.flavour, rows, build.timeline())
     show(rows, out, time.monotonic() - start)
     compose_cli.after_build(manifest, say)
+
+
+@dataclass(frozen=True)
+class _Found:
+    base: ResolvedBase
+    source: rlinf_source.RlinfSource
+    torch: Wheels
+    network: NetworkSettings
+
+
+def _look_up(
+    manifest: Manifest, wanted: lookup.Wanted, engine: engines.Engine, network: NetworkSettings, prober: Prober
+) -> _Found:
+    """Find out what is in reach, everything at once, and decide."""
+    seconds, cache, where = prober.seconds, lookup.CACHE, wanted.platform
+    prober.ask(
+        [
+            *base_probes(manifest, engine, wanted.base, where, network),
+            *rlinf_source.source_probes(manifest, wanted.source, wanted.mirror, network, cache, seconds),
+            *torch_wheels.torch_probes(manifest, wanted.torch, where, network, seconds),
+        ]
+    )
+    base = resolve_base(manifest, engine, wanted.base, where, network, say, prober)
+    source = rlinf_source.resolve_source(manifest, wanted.source, wanted.mirror, network, cache, say, prober)
+    torch = torch_wheels.choose(manifest, wanted.torch, where, network, prober, say)
+    links = torch_wheels.pages(manifest, network) if torch == "cpu" else ()
+    return _Found(base, source, torch, replace(network, find_links=links))
 
 
 def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:

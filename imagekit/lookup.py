@@ -15,6 +15,7 @@ from imagekit.manifest import ROOT, Manifest, Mirror, Platform
 from imagekit.planner import Request
 from imagekit.rlinf_source import RlinfSource
 from imagekit.tags import Flavour
+from imagekit.torch_lock import Wheels
 
 CACHE = ROOT / ".cache"
 
@@ -28,6 +29,7 @@ class Wanted:
     base: str
     source: str
     mirror: Mirror | None
+    torch: str = "auto"
     fixes: bool = True
     no_cache: bool = False
 
@@ -91,7 +93,12 @@ def source_url(manifest: Manifest) -> str:
 
 
 def make_request(
-    manifest: Manifest, wanted: Wanted, base: ResolvedBase, source: RlinfSource, secrets: Mapping[str, Path]
+    manifest: Manifest,
+    wanted: Wanted,
+    base: ResolvedBase,
+    source: RlinfSource,
+    secrets: Mapping[str, Path],
+    torch: Wheels = "pypi",
 ) -> Request:
     """Put the answers together."""
     rlinf = source.version if source.kind == "pypi" else f"{source.version}-{source.kind[0]}{source.revision[:7]}"
@@ -105,6 +112,7 @@ def make_request(
         base_digest=base.digest,
         source_url=source_url(manifest),
         created=created(),
+        torch_wheels=torch,
         base_contexts=base.contexts,
         secrets=secrets,
         no_cache=wanted.no_cache,

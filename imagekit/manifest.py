@@ -58,6 +58,7 @@ class Defaults(Model):
 
     base: Literal["auto", "cann", "sim"]
     source: str
+    torch: Literal["auto", "cpu", "pypi"]
     probe_seconds: Annotated[float, Field(gt=0, le=60)]
     disk_gib: Annotated[float, Field(gt=0)]
 
@@ -129,6 +130,7 @@ class Mirror(Model):
     pypi: str
     git_prefix: str
     repositories: list[str]
+    pytorch: Annotated[list[str], Field(min_length=1)]
 
 
 class EngineSpec(Model):
@@ -195,6 +197,14 @@ class CheckException(Model):
     reason: Annotated[str, Field(min_length=3)]
 
 
+class CpuWheels(Model):
+    """PyTorch's own CPU wheels for a platform where PyPI has CUDA builds only; hashes by key of [versions]."""
+
+    platform: str
+    pages: Annotated[list[str], Field(min_length=1)]
+    sha256: dict[Literal["torch", "torchvision"], Sha256]
+
+
 class PythonSet(Model):
     """Inputs of the locks."""
 
@@ -204,6 +214,7 @@ class PythonSet(Model):
     override: list[Override]
     exclude: list[Exclude]
     check_exception: list[CheckException]
+    cpu: CpuWheels
 
 
 class Manifest(Model):

@@ -40,6 +40,8 @@ class NetworkSettings:
         apt: mirror's root URL that replaces the hosts of Debian's and Ubuntu's archives, empty for the originals.
         git_prefix: text put before https://github.com/ URLs, empty for none.
         repositories: the mirror's repositories of the vendor image, tried first.
+        torch_pages: the mirror's pages of PyTorch's CPU wheels.
+        find_links: pages that uv may take wheels from beside the index.
     """
 
     ca: Path | None = None
@@ -50,6 +52,8 @@ class NetworkSettings:
     apt: str = ""
     git_prefix: str = ""
     repositories: tuple[str, ...] = ()
+    torch_pages: tuple[str, ...] = ()
+    find_links: tuple[str, ...] = ()
 
     @classmethod
     def from_host(
@@ -69,6 +73,7 @@ class NetworkSettings:
             apt=mirror.apt if mirror else "",
             git_prefix=mirror.git_prefix if mirror else "",
             repositories=tuple(mirror.repositories) if mirror else (),
+            torch_pages=tuple(mirror.pytorch) if mirror else (),
         )
 
     def warnings(self) -> list[str]:
@@ -126,6 +131,7 @@ class NetworkSettings:
             "APT_MIRROR": self.apt,
             "UV_DEFAULT_INDEX": self.index,
             "PIP_INDEX_URL": self.index,
+            "UV_FIND_LINKS": ",".join(self.find_links),
         }
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items() if value)
 

@@ -10,6 +10,7 @@ from typing import Any
 from imagekit.locks import LOCKS
 from imagekit.manifest import ROOT, Image, Manifest
 from imagekit.tags import Flavour, tags
+from imagekit.torch_lock import Wheels, locks_for, write_cpu_lock
 
 IMAGES = ROOT / "images"
 FACTS = ROOT / "build" / "facts"
@@ -28,6 +29,7 @@ class Request:
     base_digest: str
     source_url: str
     created: int  # SOURCE_DATE_EPOCH, seconds
+    torch_wheels: Wheels = "pypi"
     base_contexts: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
     no_cache: bool = False
@@ -60,6 +62,7 @@ def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]
     if image.name == "rlinf-npu":
         result |= {
             f"{ours}.torch": versions.torch,
+            f"{ours}.torch.wheels": request.torch_wheels,
             f"{ours}.torch-npu": versions.torch_npu,
             f"{ours}.rlinf.source": request.rlinf_kind,
             f"{ours}.rlinf.revision": request.rlinf_revision,
@@ -105,6 +108,13 @@ def write_facts(manifest: Manifest, request: Request, folder: Path = FACTS) -> P
     return folder
 
 
+def write_inputs(manifest: Manifest, request: Request) -> None:
+    """Write everything a build reads that is derived from the manifest."""
+    write_facts(manifest, request)
+    if request.torch_wheels == "cpu":
+        write_cpu_lock(manifest)
+
+
 def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
     versions = manifest.versions
     everywhere = {"SOURCE_DATE_EPOCH": str(request.created), "PYTHON_VERSION": versions.python}
@@ -132,7 +142,7 @@ def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, s
         "cann-sim": {"stubgen": str(IMAGES / "stubgen"), "locks": str(LOCKS)},
         "rlinf-npu": {
             "stubgen": str(IMAGES / "stubgen"),
-            "locks": str(LOCKS),
+            "locks": str(locks_for(request.torch_wheels)),
             "runtime-src": str(ROOT / "runtime"),
             "rlinf-src": str(request.rlinf_tree),
             "facts": str(FACTS),

@@ -77,6 +77,25 @@ def ask(probes: Sequence[Probe], seconds: float) -> list[ProbeResult]:
         return list(pool.map(lambda probe: _ask_one(probe, seconds), probes))
 
 
+class Prober:
+    """Asks each question once; questions that are put together are asked at the same time.
+
+    Attributes:
+        seconds: how long one probe may take.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Begin with nothing known."""
+        self.seconds = seconds
+        self._known: dict[tuple[tuple[str, ...], str | None], ProbeResult] = {}
+
+    def ask(self, probes: Sequence[Probe]) -> list[ProbeResult]:
+        """Return the answers in the order of the probes; those not known yet are asked at once."""
+        new = {(probe.argv, probe.stdin): probe for probe in probes if (probe.argv, probe.stdin) not in self._known}
+        self._known.update(zip(new, ask(list(new.values()), self.seconds), strict=True))
+        return [self._known[probe.argv, probe.stdin] for probe in probes]
+
+
 def probe_seconds(default: float, environ: Mapping[str, str] = os.environ) -> float:
     """Return how long a probe may take: PROBE_SECONDS, else the manifest's.
 

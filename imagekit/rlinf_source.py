@@ -19,7 +19,7 @@ import uv
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Mirror
 from imagekit.network import NetworkSettings
-from imagekit.probe import ask, probe_git, probe_index, probe_seconds
+from imagekit.probe import Probe, Prober, probe_git, probe_index
 from imagekit.process import Pulse, Say, follow, run
 
 PYPI = "https://pypi.org/simple"
@@ -47,8 +47,44 @@ class RlinfSource:
     revision: str
 
 
+def check_wanted(wanted: str) -> None:
+    """Refuse a folder that cannot be RLinf's, before anything is installed or built.
+
+    Raises:
+        Problem: neither auto, git, pypi nor a folder with `rlinf/` in it.
+    """
+    if wanted in ("auto", "git", "pypi"):
+        return
+    folder = Path(wanted).expanduser()
+    if not folder.is_dir():
+        raise Problem(f"SOURCE={wanted}: no such folder", "use auto, git, pypi or RLinf's folder", usage=True)
+    if not (folder / "rlinf").is_dir():
+        raise Problem(f"SOURCE={wanted} holds no rlinf/ folder", "name the top of an RLinf checkout", usage=True)
+
+
+def source_probes(
+    manifest: Manifest, wanted: str, mirror: Mirror | None, network: NetworkSettings, cache: Path, seconds: float
+) -> list[Probe]:
+    """Return what `resolve_source` would have to ask: git and the index for `auto`, unless the commit is cached."""
+    fetch = _Fetch(manifest, network, cache, lambda _: None)
+    if wanted != "auto" or fetch.has_git():
+        return []
+    index = "the mirror's package index" if mirror else "the package index"
+    env = network.env()
+    return [
+        probe_git(manifest.rlinf.git, env),
+        probe_index(index, f"{network.index or PYPI}/rlinf/", env, seconds),
+    ]
+
+
 def resolve_source(
-    manifest: Manifest, wanted: str, mirror: Mirror | None, network: NetworkSettings, cache: Path, say: Say
+    manifest: Manifest,
+    wanted: str,
+    mirror: Mirror | None,
+    network: NetworkSettings,
+    cache: Path,
+    say: Say,
+    prober: Prober,
 ) -> RlinfSource:
     """Return RLinf's tree as `wanted`.
 
@@ -59,37 +95,27 @@ def resolve_source(
         network: proxy, CA, index and git rewriting.
         cache: folder of ours that keeps the bare repository and the trees.
         say: gets what is decided, and signs of life.
+        prober: answers what is in reach.
 
     Raises:
         Problem: not one of these, not in reach, or not RLinf.
     """
+    check_wanted(wanted)
     cache.mkdir(parents=True, exist_ok=True)
     fetch = _Fetch(manifest, network, cache, say)
     if wanted == "auto":
-        return _choose(fetch, mirror)
+        return _choose(fetch, prober, source_probes(manifest, wanted, mirror, network, cache, prober.seconds))
     if wanted == "git":
         return fetch.from_git()
     if wanted == "pypi":
         return fetch.from_pypi()
-    folder = Path(wanted).expanduser()
-    if not folder.is_dir():
-        raise Problem(f"SOURCE={wanted}: no such folder", "use auto, git, pypi or RLinf's folder", usage=True)
-    return _from_folder(folder.resolve(), manifest, cache)
+    return _from_folder(Path(wanted).expanduser().resolve(), manifest, cache)
 
 
-def _choose(fetch: "_Fetch", mirror: Mirror | None) -> RlinfSource:
-    if fetch.has_git():
+def _choose(fetch: "_Fetch", prober: Prober, probes: list[Probe]) -> RlinfSource:
+    if not probes:
         return fetch.from_git()
-    seconds = probe_seconds(fetch.manifest.defaults.probe_seconds)
-    env = fetch.network.env()
-    index = "the mirror's package index" if mirror else "the package index"
-    git, pypi = ask(
-        [
-            probe_git(fetch.manifest.rlinf.git, env),
-            probe_index(index, f"{fetch.network.index or PYPI}/rlinf/", env, seconds),
-        ],
-        seconds,
-    )
+    git, pypi = prober.ask(probes)
     fetch.say(git.line)
     fetch.say(pypi.line)
     reason = git.reason
@@ -221,8 +247,6 @@ class _Fetch:
 
 
 def _from_folder(folder: Path, manifest: Manifest, cache: Path) -> RlinfSource:
-    if not (folder / "rlinf").is_dir():
-        raise Problem(f"SOURCE={folder} holds no rlinf/ folder", "name the top of an RLinf checkout", usage=True)
     parts = [folder / name for name in manifest.rlinf.paths if (folder / name).exists()]
     parts += sorted(folder.glob("rlinf-*.dist-info"))
     with tempfile.TemporaryDirectory(dir=cache, prefix="unfinished-") as scratch:

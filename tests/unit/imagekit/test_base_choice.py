@@ -16,6 +16,7 @@ from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
+from imagekit.probe import Prober
 
 ENGINE = Engine(("docker",), {}, "unix:///x", "26.1", "0.13", "2.26", "x86_64", True)
 CANN = "swr.cn-south-1.myhuaweicloud.com/ascendhub/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
@@ -76,7 +77,7 @@ def amd64(manifest: Manifest) -> Platform:
 
 
 def resolve(manifest: Manifest, kind: str, platform: Platform, said: Said) -> bases.ResolvedBase:
-    return resolve_base(manifest, ENGINE, kind, platform, NetworkSettings(), said)
+    return resolve_base(manifest, ENGINE, kind, platform, NetworkSettings(), said, Prober(5))
 
 
 def test_references_follow_the_vendors_grammar_and_the_mirror_goes_first(manifest: Manifest) -> None:

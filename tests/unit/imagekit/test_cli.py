@@ -14,7 +14,7 @@ Run = Callable[..., int]
 @pytest.fixture
 def build_py(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `build.py ARGUMENTS` and return its exit code. Nothing is on PATH: no docker, no git, no network tools."""
-    for name in ("BASE", "PLATFORM", "SOURCE", "MIRROR", "USE_MIRRORS", "NO_FIXES", "SOURCE_DATE_EPOCH"):
+    for name in ("BASE", "PLATFORM", "SOURCE", "TORCH", "MIRROR", "USE_MIRRORS", "NO_FIXES", "SOURCE_DATE_EPOCH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -44,6 +44,10 @@ def test_plan_needs_no_docker_and_no_network(build_py: Run, tmp_path: Path) -> N
         (("plan",), {"BASE": "cuda"}, "error: BASE='cuda' is not a base"),
         (("plan", "--platform", "mips"), {}, "error: no platform 'mips'"),
         (("plan", "--mirror", "mars"), {}, "error: no mirrors called 'mars'"),
+        (("plan", "--torch", "rocm"), {}, "error: TORCH='rocm' is not a source of torch"),
+        # before an engine is looked for, let alone installed
+        (("image", "--source", "/nowhere"), {}, "error: SOURCE=/nowhere: no such folder"),
+        (("image",), {"PROBE_SECONDS": "soon"}, "error: PROBE_SECONDS=soon is not a number of seconds"),
         (("plan", "cuda-base"), {}, "error: no image called 'cuda-base' in images.toml"),
         (
             ("plan",),

@@ -12,7 +12,7 @@ from hostkit import AddProgram
 
 from imagekit.engine import Engine
 from imagekit.errors import Problem
-from imagekit.probe import Probe, ask, manifest_of, probe_git, probe_index, probe_registry, probe_seconds
+from imagekit.probe import Probe, Prober, ask, manifest_of, probe_git, probe_index, probe_registry, probe_seconds
 from imagekit.process import follow, run
 
 ENGINE = Engine(("docker",), {}, "unix:///x", "26.1", "0.13", "2.26", "x86_64", True)
@@ -24,6 +24,15 @@ def test_all_are_asked_at_once_and_none_takes_longer_than_it_may() -> None:
     assert time.monotonic() - begun < 2
     assert [r.ok for r in results] == [False] * 4
     assert results[0].line == f"  probe p0: not in reach: no answer within 0.3 s ({results[0].seconds:.1f} s)"
+
+
+def test_a_prober_asks_each_question_once_and_together(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    probes = [Probe(name, ("sh", "-c", f"echo {name} >> {log}; test {name} = a")) for name in ("a", "b")]
+    prober = Prober(5)
+    assert [r.ok for r in prober.ask([probes[1], probes[0]])] == [False, True]
+    assert [r.name for r in prober.ask([*probes, probes[0]])] == ["a", "b", "a"]
+    assert sorted(log.read_text().split()) == ["a", "b"]
 
 
 def test_helpers_of_a_killed_program_do_not_outlive_it(tmp_path: Path) -> None:

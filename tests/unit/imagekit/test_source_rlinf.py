@@ -17,6 +17,7 @@ from hostkit import Said
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest
 from imagekit.network import NetworkSettings
+from imagekit.probe import Prober
 from imagekit.rlinf_source import RlinfSource, hash_tree, resolve_source
 
 PYPROJECT = '[project]\nname = "rlinf"\nversion = "0.3.1"\n'
@@ -65,7 +66,7 @@ def with_rlinf(manifest: Manifest, **changes: object) -> Manifest:
 
 
 def resolve(manifest: Manifest, wanted: str, cache: Path, said: Said, network: NetworkSettings = QUIET) -> RlinfSource:
-    return resolve_source(manifest, wanted, None, network, cache, said)
+    return resolve_source(manifest, wanted, None, network, cache, said, Prober(5))
 
 
 def names(folder: Path) -> list[str]:
@@ -188,7 +189,7 @@ def test_a_wheel_with_another_hash_is_refused(
     manifest, network = index
     with pytest.raises(Problem, match=r"rlinf 0\.3\.0 cannot be had from the package index: .*[Hh]ash"):
         resolve(with_rlinf(manifest, pypi_sha256="0" * 64), "pypi", tmp_path / "cache", said, network)
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(tmp_path.glob("cache/*")) == []
 
 
 def test_neither_git_nor_index_is_one_clear_line(ours: Manifest, tmp_path: Path, said: Said) -> None:
@@ -251,4 +252,4 @@ def test_a_folder_that_is_not_rlinf_is_a_usage_error(
     with pytest.raises(Problem, match=complaint) as caught:
         resolve(ours, wanted, tmp_path / "cache", said)
     assert caught.value.exit_code == 2
-    assert list((tmp_path / "cache").iterdir()) == []
+    assert list(tmp_path.glob("cache/*")) == []

@@ -1,0 +1,41 @@
+"""The x86-64 lock with PyTorch's own CPU wheels in it, derived from the committed one and the manifest's hashes."""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from imagekit.errors import Problem
+from imagekit.locks import LOCKS, lock_path
+from imagekit.manifest import ROOT, Manifest
+
+Wheels = Literal["cpu", "pypi"]
+CPU_LOCKS = ROOT / "build" / "locks"
+
+
+def cpu_lock(manifest: Manifest, lock: str) -> str:
+    """Return the text of a lock in which torch and its kin are PyTorch's CPU wheels.
+
+    Raises:
+        Problem: the lock does not hold such a package at the manifest's version.
+    """
+    for name, sha256 in manifest.python.cpu.sha256.items():
+        version = str(getattr(manifest.versions, name))
+        block = re.compile(rf"^{name}=={re.escape(version)} (?:.*\\\n)*.*\n", re.MULTILINE)
+        lock, count = block.subn(f"{name}=={version}+cpu --hash=sha256:{sha256}\n", lock)
+        if count != 1:
+            raise Problem(f"the lock holds no {name}=={version}", "run `make lock`")
+    return lock
+
+
+def locks_for(wheels: Wheels) -> Path:
+    """Return the folder of locks that a build takes."""
+    return CPU_LOCKS if wheels == "cpu" else LOCKS
+
+
+def write_cpu_lock(manifest: Manifest, folder: Path = CPU_LOCKS) -> None:
+    """Write the CPU variant of the lock; an unchanged file keeps the build cache."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = lock_path(manifest.get_platform(manifest.python.cpu.platform))
+    text, target = cpu_lock(manifest, source.read_text(encoding="utf-8")), folder / source.name
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+        target.write_text(text, encoding="utf-8")
