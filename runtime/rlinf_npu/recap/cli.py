@@ -20,6 +20,9 @@ app = typer.Typer(
 )
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", envvar="RECAP_CONFIG", help="the run's recap.yaml")]
 Settings = Annotated[list[str] | None, typer.Option("--set", "-s", help="key.key=value, over the file; repeatable")]
+Doctor = Annotated[
+    bool, typer.Option(envvar="RECAP_DOCTOR", help="have the image's doctor look first; its errors stop")
+]
 DEFAULT = Path("recap.yaml")
 
 
@@ -37,20 +40,25 @@ def one_line_errors() -> Iterator[None]:
 
 
 @app.command()
-def run(config: ConfigFile = DEFAULT, set_: Settings = None, check: bool = True) -> None:
+def run(
+    config: ConfigFile = DEFAULT,
+    set_: Settings = None,
+    check: Annotated[bool, typer.Option(help="`recap check` first; its errors stop")] = True,
+    doctor: Doctor = True,
+) -> None:
     """Run all four steps: skip what is done, go on from checkpoints."""
     with one_line_errors():
-        _run(load_config(config, tuple(set_ or ())), list(STEPS), force=False, check=check)
+        _run(load_config(config, tuple(set_ or ())), list(STEPS), force=False, check=check, doctor=doctor)
 
 
 @app.command()
-def resume(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
+def resume(config: ConfigFile = DEFAULT, set_: Settings = None, doctor: Doctor = True) -> None:
     """Go on with a run that exists; without one this is an error, where `run` would begin."""
     with one_line_errors():
         loaded = load_config(config, tuple(set_ or ()))
         if not Run(loaded.run_dir).state_dir.is_dir():
             raise UsageError(f"{loaded.run_dir}: no run to resume; begin with `recap run`")
-        _run(loaded, list(STEPS), force=False, check=False)
+        _run(loaded, list(STEPS), force=False, check=False, doctor=doctor)
 
 
 @app.command()
@@ -59,6 +67,7 @@ def step(
     config: ConfigFile = DEFAULT,
     set_: Settings = None,
     force: Annotated[bool, typer.Option(help="redo it although it is done")] = False,
+    doctor: Doctor = True,
 ) -> None:
     """Run one step; those before it must be done."""
     with one_line_errors():
@@ -66,7 +75,7 @@ def step(
             name = step_name(which)
         except ValueError as error:
             raise UsageError(str(error)) from error
-        _run(load_config(config, tuple(set_ or ())), [name], force=force, check=False)
+        _run(load_config(config, tuple(set_ or ())), [name], force=force, check=False, doctor=doctor)
 
 
 @app.command()
@@ -98,13 +107,17 @@ def status(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
 
 
 @app.command("health")
-def health_(config: ConfigFile = DEFAULT, set_: Settings = None) -> None:
+def health_(
+    config: ConfigFile = DEFAULT,
+    set_: Settings = None,
+    silence: Annotated[float | None, typer.Option(min=1, help="seconds; default: watchdog.silence")] = None,
+) -> None:
     """Tell training from hung, for a container's health check: exit code 0 or 1."""
     from rlinf_npu.recap.health import health
 
     with one_line_errors():
         loaded = load_config(config, tuple(set_ or ()))
-        well, why = health(Run(loaded.run_dir), loaded.watchdog.silence)
+        well, why = health(Run(loaded.run_dir), silence or loaded.watchdog.silence)
         print(why)
         raise typer.Exit(0 if well else 1)
 
@@ -149,10 +162,11 @@ def clean(
         clean_run(Run(load_config(config, tuple(set_ or ())).run_dir), checkpoints, yes)
 
 
-def _run(config: Config, names: list[str], force: bool, check: bool) -> None:
+def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: bool) -> None:
     from rlinf_npu.recap import lock
     from rlinf_npu.recap.cards import count_cards, refuse_bad_batches, resolve_cards
     from rlinf_npu.recap.engine import Engine
+    from rlinf_npu.recap.examine import examination
     from rlinf_npu.recap.record import write_record
     from rlinf_npu.recap.source import find_source
     from rlinf_npu.recap.steps import Context
@@ -160,10 +174,11 @@ def _run(config: Config, names: list[str], force: bool, check: bool) -> None:
 
     view = View()
     source = find_source(config.rlinf_home)
-    cards = resolve_cards(config, count_cards())
-    refuse_bad_batches(config, cards)
-    if check:
-        _refuse_bad_inputs(config, view)
+    with examination(view.say) if doctor else contextlib.nullcontext():
+        cards = resolve_cards(config, count_cards())
+        refuse_bad_batches(config, cards)
+        if check:
+            _refuse_bad_inputs(config)
     run_ = Run(config.run_dir)
     with lock.hold(run_.root):
         context = Context(config, run_, source, cards, view.say)
@@ -174,7 +189,7 @@ def _run(config: Config, names: list[str], force: bool, check: bool) -> None:
         engine.run(names, force)
 
 
-def _refuse_bad_inputs(config: Config, view: object) -> None:
+def _refuse_bad_inputs(config: Config) -> None:
     from rlinf_npu.recap.check import errors_of, run_checks
 
     found = errors_of(run_checks(config, full=False))

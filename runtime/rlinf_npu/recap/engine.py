@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from rlinf_npu.npufix.symptoms import advice
 from rlinf_npu.recap import process
 from rlinf_npu.recap.environment import STACKS, ray_dir, run_mark, step_environment
 from rlinf_npu.recap.errors import EXIT_RESUMABLE, StepFailed, Stopped
 from rlinf_npu.recap.fingerprint import changes
-from rlinf_npu.recap.layout import TITLES
+from rlinf_npu.recap.layout import LOG_NAMES, TITLES
 from rlinf_npu.recap.progress import Progress, duration
 from rlinf_npu.recap.state import StepState, load_state, save_state
 from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
@@ -22,6 +23,7 @@ from rlinf_npu.recap.watchdog import Watchdog, cause, tail
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 2.0  # between two looks at log and TensorBoard files
 EXIT_SECONDS = 30.0  # for Ray to take its processes down after the driver has ended
+SYMPTOM_LINES, SYMPTOM_BYTES = 5000, 1 << 20  # of a failed step's log, searched for what an NPU fix would cure
 
 
 @dataclass
@@ -56,6 +58,14 @@ def plan(step: Step, context: Context, state: StepState) -> Plan:
 def story(log: Path) -> str:
     """Return the exception in a log on the first line, then where the log is and how it ends."""
     return f"{cause(log) or 'no exception in the log'}\n{log} ends:\n{tail(log)}"
+
+
+def with_advice(message: str, log_dir: Path | None, step: str, cards: int) -> str:
+    """Add a second line that names the NPU fixes that would cure what the message and the step's log show."""
+    log = tail(log_dir / LOG_NAMES[step], SYMPTOM_LINES, SYMPTOM_BYTES) if log_dir else ""
+    told = advice(f"{message}\n{log}", cards)
+    first, *rest = message.split("\n")
+    return "\n".join([first, told, *rest]) if told else message
 
 
 class Engine:
@@ -119,8 +129,11 @@ class Engine:
             state.status, state.message = "stopped", str(error)
             raise
         except StepFailed as error:
-            state.status, state.message = "failed", str(error)
-            raise
+            state.status, state.message = (
+                "failed",
+                with_advice(str(error), state.log_dir, step.name, self.context.cards),
+            )
+            raise StepFailed(state.message) from error
         finally:
             state.ended = time.time()
             state.seconds += state.ended - started

@@ -2,9 +2,8 @@
 
 import time
 
-from rlinf_npu.recap.environment import run_mark
+from rlinf_npu.recap import lock
 from rlinf_npu.recap.layout import LOG_NAMES, STEPS, TITLES, Run
-from rlinf_npu.recap.process import marked_processes
 from rlinf_npu.recap.progress import duration
 from rlinf_npu.recap.state import load_state
 from rlinf_npu.recap.watchdog import signs_of_life
@@ -16,7 +15,7 @@ def health(run: Run, silence: float) -> tuple[bool, str]:
         state = load_state(run.state_file(name), name)
         if state.status != "running" or state.log_dir is None:
             continue
-        if not marked_processes(run_mark(run)):
+        if not lock.held(run.root):
             return False, f"{TITLES[name]} was killed: `recap run` goes on"
         files = signs_of_life(state.log_dir / LOG_NAMES[name], state.log_dir)
         newest = max((path.stat().st_mtime for path in files), default=state.started or 0.0)

@@ -5,10 +5,9 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from rlinf_npu.recap.environment import run_mark
+from rlinf_npu.recap import lock
 from rlinf_npu.recap.errors import UsageError
 from rlinf_npu.recap.layout import STEPS, TITLES, Run
-from rlinf_npu.recap.process import marked_processes
 from rlinf_npu.recap.progress import PROGRESS_FILE, duration, read_json
 from rlinf_npu.recap.state import StepState, load_state
 
@@ -21,7 +20,7 @@ def show_status(run: Run, console: Console | None = None) -> None:
     """
     if not run.root.is_dir():
         raise UsageError(f"{run.root}: no such run; begin with `recap run`")
-    alive = bool(marked_processes(run_mark(run)))
+    alive = lock.held(run.root)
     table = Table("step", "status", "time", "started", "result", title=str(run.root), title_justify="left")
     for name in STEPS:
         state = load_state(run.state_file(name), name)

@@ -2,6 +2,7 @@
 
 import time
 
+from rlinf_npu.npufix.symptoms import advice
 from rlinf_npu.smoke.report import Case
 
 STEPS = 5
@@ -15,7 +16,9 @@ def quick(device: str) -> list[Case]:
         try:
             detail, status = stage(device), "passed"
         except Exception as error:  # whatever a driver or a library says is the finding
-            detail, status = f"{type(error).__name__}: {str(error).strip()}", "failed"
+            what = f"{type(error).__name__}: {str(error).strip()}"
+            told = advice(what)
+            detail, status = f"{what}; {told}" if told else what, "failed"
         cases.append(Case(name, status, detail, time.monotonic() - started))
         if status == "failed":
             break

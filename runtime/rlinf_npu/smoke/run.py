@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlinf_npu.npufix.symptoms import advice
 from rlinf_npu.recap import process
 from rlinf_npu.recap.cards import count_cards
 from rlinf_npu.recap.check import errors_of, run_checks
@@ -100,27 +101,22 @@ class Smoke:
         calls.unlink(missing_ok=True)
         env = {**self.env, VARIABLE: str(calls)} if self.report.simulated else self.env
         settings = [part for text in self._settings() for part in ("--set", text)]
-        command = [
-            sys.executable,
-            "-m",
-            "rlinf_npu.recap.cli",
-            "step",
-            step,
-            "-c",
-            str(self.workdir / "fixtures/recap.yaml"),
-        ]
+        # Without the doctor: what is proved here is the image, whatever the machine lacks.
+        options = ["--config", str(self.workdir / "fixtures/recap.yaml"), "--force", "--no-doctor"]
+        command = [sys.executable, "-m", "rlinf_npu.recap.cli", "step", step, *options]
         log = self.workdir / f"recap-{step}.log"
         started = time.monotonic()
         with log.open("wb") as out:
-            child = subprocess.Popen([*command, *settings, "--force"], env=env, stdout=out, stderr=subprocess.STDOUT)
+            child = subprocess.Popen([*command, *settings], env=env, stdout=out, stderr=subprocess.STDOUT)
         peak, in_time = self._watch(child, run_mark(Run(config.run_dir)))
         seconds = time.monotonic() - started
         figures = {"seconds": round(seconds, 1), "peak_mb": peak}
         if not in_time:
             return Case(TITLES[step], "failed", f"not done within {self.timeout:.0f} s; {log}", seconds, figures)
         if child.returncode != 0:
-            text = log.read_text(encoding="utf-8", errors="replace")[-3000:]
-            return Case(TITLES[step], "failed", f"code {child.returncode}; {log}:\n{text}", seconds, figures)
+            text = log.read_text(encoding="utf-8", errors="replace")
+            detail = f"code {child.returncode}; {cured_by(text, self.cards)}{log}:\n{text[-3000:]}"
+            return Case(TITLES[step], "failed", detail, seconds, figures)
         return Case(TITLES[step], "passed", f"peak {peak} MB", seconds, figures)
 
     def _watch(self, child: "subprocess.Popen[bytes]", mark: str) -> tuple[int, bool]:
@@ -151,7 +147,14 @@ class Smoke:
         figures = {call: number for call, number in counts.items() if call.startswith("Hccl")}
         problem = proof_problem(step, counts, self.cards)
         told = f"{allocations(counts)} allocations, {counts['HcclAllReduce']} HcclAllReduce"
-        self.report.cases.append(Case(name, "failed" if problem else "passed", problem or told, figures=figures))
+        detail = f"{cured_by(problem)}{problem}" if problem else told
+        self.report.cases.append(Case(name, "failed" if problem else "passed", detail, figures=figures))
+
+
+def cured_by(text: str, cards: int | None = None) -> str:
+    """Name the NPU fixes that would cure what a text shows, with a semicolon behind; empty when there is none."""
+    told = advice(text, cards)
+    return f"{told}; " if told else ""
 
 
 def proof_problem(step: str, counts: Counter[str], cards: int) -> str | None:

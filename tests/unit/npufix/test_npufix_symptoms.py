@@ -6,6 +6,7 @@ from rlinf_npu.npufix.symptoms import advice, fixes_for
 LOGS = {
     "AttributeError: module 'torch._C' has no attribute '_cuda_setDevice'": "worker-set-device",
     "RuntimeError: Found no NVIDIA driver on your system.": "worker-set-device",
+    "3 advantages: rank 0 allocated nothing on its NPU: step 3 ran on the CPU": "cuda-availability",
     "AssertionError: Torch not compiled with CUDA enabled": "cuda-device-call",
     "RuntimeError: Distributed package doesn't have NCCL built in": "dist-backend-config",
     "RuntimeError: Could not load libtorchcodec. Likely causes:": "lerobot-video-backend",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from rlinf_npu.recap import engine as engine_module
-from rlinf_npu.recap import process
+from rlinf_npu.recap import lock, process
 from rlinf_npu.recap.config import Config
 from rlinf_npu.recap.engine import Engine, plan
 from rlinf_npu.recap.environment import RUN_MARK, run_mark
@@ -22,6 +22,7 @@ from rlinf_npu.recap.layout import Run
 from rlinf_npu.recap.process import marked_processes
 from rlinf_npu.recap.source import Source
 from rlinf_npu.recap.state import StepState, load_state, save_state
+from rlinf_npu.recap.status import show_status
 from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
 from rlinf_npu.recap.view import View
 
@@ -227,7 +228,7 @@ def test_leftovers_of_a_killed_run_are_ended_first(
     assert "ended 1 processes of an earlier, killed run" in said
 
 
-def test_health_tells_training_from_hung(context: Context, tmp_path: Path) -> None:
+def test_health_tells_training_from_hung(context: Context) -> None:
     assert health(context.run, 10) == (True, "no step is running")
     log_dir = context.run.new_log_dir("value_sft")
     log_dir.mkdir(parents=True)
@@ -235,12 +236,42 @@ def test_health_tells_training_from_hung(context: Context, tmp_path: Path) -> No
     log.touch()
     save_state(context.run.state_file("value_sft"), StepState(step="value_sft", status="running", log_dir=log_dir))
     assert "was killed" in health(context.run, 10)[1]
-    env = {**os.environ, RUN_MARK: run_mark(context.run)}
-    child = process.start([sys.executable, "-c", "import time; time.sleep(60)"], env, tmp_path, log)
-    try:
+    with lock.hold(context.run.root):
         assert health(context.run, 10)[0]
         os.utime(log, (1, 1))
-        assert not health(context.run, 10)[0]
-    finally:
-        child.kill()
-        child.wait()
+        assert health(context.run, 10)[1].startswith("2 value SFT: nothing happened for ")
+        (log_dir / "value_sft/checkpoints/global_step_2").mkdir(parents=True)
+        (log_dir / "value_sft/checkpoints/global_step_2/weights").touch()
+        assert health(context.run, 10)[0], "a checkpoint that is being written is a sign of life"
+    assert "was killed" in health(context.run, 10)[1]
+
+
+def test_status_knows_a_run_in_another_container(context: Context, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its processes are not visible from there; the lock is."""
+    save_state(context.run.state_file("returns"), StepState(step="returns", status="running", started=1.0))
+    with lock.hold(context.run.root):
+        show_status(context.run)
+        assert "running" in capsys.readouterr().out
+    show_status(context.run)
+    assert "killed" in capsys.readouterr().out
+
+
+NCCL = 'raise RuntimeError("Distributed package doesn\'t have NCCL built in")'
+
+
+def test_a_symptom_that_a_fix_would_cure_names_the_fix(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StepFailed) as error:
+        run(FakeStep(NCCL), context, monkeypatch)
+    first, second, *rest = str(error.value).splitlines()
+    assert first.startswith("1 returns ended with code 1: RuntimeError: Distributed package")
+    assert "dist-backend-config" in second
+    assert "npufix apply" in second
+    assert rest
+    assert state_of(context).message == str(error.value)
+
+
+@pytest.mark.parametrize("code", [FAILS, HANGS, WRITES_NOTHING])
+def test_other_failures_name_no_fix(context: Context, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    with pytest.raises(StepFailed) as error:
+        run(FakeStep(code), context, monkeypatch)
+    assert "npufix" not in str(error.value)

@@ -21,9 +21,12 @@ def test_second_is_refused_and_a_killed_first_lets_go(tmp_path: Path) -> None:
     assert first.stdout is not None
     with first, first.stdout:
         assert first.stdout.readline() == b"held\n"
+        assert lock.held(tmp_path)
         with pytest.raises(RecapError, match=f"in use by process {first.pid}"), lock.hold(tmp_path):
             pass
         first.kill()
         first.wait()
     with lock.hold(tmp_path):
         assert (tmp_path / "lock").read_text() == str(os.getpid())
+    assert not lock.held(tmp_path)
+    assert not lock.held(tmp_path / "no such run")

@@ -10,8 +10,9 @@ from rlinf_npu.recap.config import load_config
 from rlinf_npu.smoke.calls import allocations, count_calls
 from rlinf_npu.smoke.fixtures import MARKER, Fixtures, make_fixtures
 from rlinf_npu.smoke.fixtures.config import write_config
+from rlinf_npu.smoke.quick import quick
 from rlinf_npu.smoke.report import Case, Report
-from rlinf_npu.smoke.run import proof_problem
+from rlinf_npu.smoke.run import Smoke, proof_problem
 
 LOG = """[cannsim 7] aclrtMalloc bytes=512
 [cannsim 7] HcclAllReduce count=3
@@ -41,6 +42,41 @@ def test_calls_of_both_formats(tmp_path: Path) -> None:
 def test_proof(step: str, counts: dict[str, int], cards: int, expected: str | None) -> None:
     problem = proof_problem(step, Counter(counts), cards)
     assert problem is None if expected is None else expected in str(problem)
+
+
+def failed_step(folder: Path, output: str, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """Step 2 of a smoke run whose `recap` writes `output` and fails."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\necho "{output}"\nexit 1\n', encoding="utf-8")
+    python.chmod(0o755)
+    smoke = Smoke(folder / "work", lambda text: None, timeout=60, cards=2)
+    fixtures = Fixtures(folder / "work/fixtures")
+    write_config(fixtures)
+    monkeypatch.setattr("sys.executable", str(python))
+    monkeypatch.setattr("rlinf_npu.smoke.run.POLL_SECONDS", 0.02)
+    return smoke._recap("value_sft", load_config(fixtures.config))
+
+
+def test_a_failed_step_names_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = failed_step(tmp_path, "RuntimeError: Distributed package doesn't have NCCL built in", monkeypatch)
+    assert case.status == "failed"
+    assert case.detail.splitlines()[0].startswith("code 1; npufix cures this (dist-backend-default, ")
+
+
+def test_another_failure_names_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = failed_step(tmp_path, "ValueError: bad data", monkeypatch)
+    assert "ValueError: bad data" in case.detail
+    assert "npufix" not in case.detail
+
+
+def test_quick_names_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(device: str) -> str:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+
+    monkeypatch.setattr("rlinf_npu.smoke.quick._imports", fails)
+    (case,) = quick("npu:0")
+    assert case.status == "failed"
+    assert "npufix cures this (" in case.detail
 
 
 def test_report(tmp_path: Path) -> None:

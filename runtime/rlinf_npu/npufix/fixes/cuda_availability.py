@@ -24,6 +24,7 @@ FIX = Fix(
     why="torch.cuda.is_available() is False on an NPU, so the code takes its CPU branch without a word.",
     seen="a4b6abe: data/process/distributed.py, value_model/steam/modeling_steam.py, utils.seed_everything, IQL actor",
     kind="python",
+    signs=(r"ran on the CPU",),  # what recap and smoke say of a step that left its cards idle
     hint=r"is_available",
     find_python=find,
     expect=(

@@ -9,21 +9,18 @@ from typing import Any
 from rlinf_npu.recap.atomic import write_text
 from rlinf_npu.recap.checkpoint import MANIFEST, complete_checkpoints, problem
 from rlinf_npu.recap.compose import advantage_settings, compose, train_views
+from rlinf_npu.recap.config import Dataset
 from rlinf_npu.recap.errors import StepFailed
 from rlinf_npu.recap.fingerprint import file_digest, flatten
 from rlinf_npu.recap.layout import CONFIG_NAMES, LOG_NAMES, checkpoints_dir
 from rlinf_npu.recap.state import StepState, load_state
 from rlinf_npu.recap.steps.base import (
     Context,
-    Step,
+    TableStep,
     dataset_inputs,
     launcher,
-    publish,
-    require_table,
     result_name,
-    sort_table,
     source_inputs,
-    total_frames,
 )
 
 COLUMNS = (
@@ -42,11 +39,16 @@ COLUMNS = (
 FINITE = COLUMNS[2:9]
 
 
-class AdvantagesStep(Step):
+class AdvantagesStep(TableStep):
     """Runs upstream's compute_advantages.py or our driver, one process a card."""
 
     name = "advantages"
+    columns, finite, companions = COLUMNS, FINITE, ("mixture_config.yaml",)
     free = ("settings.advantage.num_dataloader_workers_per_gpu", "settings.distributed.timeout", "rlinf.", "cards")
+
+    def targets(self, context: Context) -> list[tuple[Dataset, Path]]:
+        """The training sets."""
+        return train_views(context.config, context.run)
 
     def inputs(self, context: Context) -> dict[str, Any]:
         """Settings, the value checkpoint, returns and datasets."""
@@ -85,27 +87,12 @@ class AdvantagesStep(Step):
         return command, log_dir / LOG_NAMES[self.name]
 
     def collect(self, context: Context, state: StepState) -> dict[str, str]:
-        """Check, sort and publish the tables; all ranks must have used their card."""
+        """And all ranks must have used their card."""
         assert state.log_dir is not None
         memory = require_npu(state.log_dir, context.cards)
-        name = result_name("advantages", context.config.tag)
-        outputs, rows = {}, 0
-        for dataset, view in train_views(context.config, context.run):
-            path = view / "meta" / name
-            require_table(path, COLUMNS, total_frames(view), FINITE)
-            rows += sort_table(path)
-            publish(view, dataset.path, [name, "mixture_config.yaml"])
-            outputs[str(path)] = file_digest(path)
-        state.figures = {"frames": rows, "device_mb": memory}
+        outputs = super().collect(context, state)
+        state.figures["device_mb"] = memory
         return outputs
-
-    def damaged(self, context: Context, state: StepState) -> list[str]:
-        """Put a lost published copy back; only the view's own file counts."""
-        found = super().damaged(context, state)
-        if not found:
-            for dataset, view in train_views(context.config, context.run):
-                publish(view, dataset.path, [result_name("advantages", context.config.tag)])
-        return found
 
 
 def value_checkpoint(context: Context) -> Path:
@@ -142,9 +129,7 @@ def require_npu(log_dir: Path, cards: int) -> int:
         raise StepFailed(f"{len(facts)} of {cards} ranks came to their end")
     idle = [str(fact["rank"]) for fact in facts if fact["peak_bytes"] <= 0]
     if idle:
-        raise StepFailed(
-            f"rank {', '.join(idle)} allocated nothing on its NPU: step 3 ran on the CPU (is npufix applied?)"
-        )
+        raise StepFailed(f"rank {', '.join(idle)} allocated nothing on its NPU: step 3 ran on the CPU")
     return int(sum(fact["peak_bytes"] for fact in facts)) >> 20
 
 

@@ -74,6 +74,39 @@ class Step:
         return found
 
 
+class TableStep(Step):
+    """A step whose result is a table in meta/ of some datasets: made in their views, then published into themselves."""
+
+    columns: tuple[str, ...]
+    finite: tuple[str, ...]  # of them those that hold numbers
+    companions: tuple[str, ...] = ()  # files in meta/ that RLinf writes along with the table
+
+    def targets(self, context: Context) -> list[tuple[Dataset, Path]]:
+        """Return the datasets that get one, with their views."""
+        raise NotImplementedError
+
+    def collect(self, context: Context, state: StepState) -> dict[str, str]:
+        """Check, sort and publish the tables."""
+        name = result_name(self.name, context.config.tag)
+        outputs, rows = {}, 0
+        for dataset, view in self.targets(context):
+            path = view / "meta" / name
+            require_table(path, self.columns, total_frames(view), self.finite)
+            rows += sort_table(path)
+            publish(view, dataset.path, [name, *self.companions])
+            outputs[str(path)] = file_digest(path)
+        state.figures = {"frames": rows}
+        return outputs
+
+    def damaged(self, context: Context, state: StepState) -> list[str]:
+        """Put a lost published copy back; only the view's own file counts."""
+        found = super().damaged(context, state)
+        if not found:
+            for dataset, view in self.targets(context):
+                publish(view, dataset.path, [result_name(self.name, context.config.tag)])
+        return found
+
+
 def launcher(step: str, config_file: Path, script: Path | None) -> list[str]:
     """Return the command of a step's process."""
     command = [sys.executable, "-m", "rlinf_npu.recap.drivers.launch", step, str(config_file)]
