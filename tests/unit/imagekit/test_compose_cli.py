@@ -1,14 +1,11 @@
 """`build.py compose`: one line and an exit code for what is wrong; a build does not fail for it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hostkit import Said
 
-from imagekit import compose_cli
+from imagekit import cli, compose_cli
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
 
@@ -21,22 +18,19 @@ from imagekit.manifest import ROOT, Manifest
         ({"PRIVILEGED": "please"}, "error: PRIVILEGED=please is neither 1 nor 0"),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_a_fix(environment: dict[str, str], line: str) -> None:
+def test_a_wrong_setting_is_one_line_and_a_fix(
+    environment: dict[str, str], line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     # IMAGE: whether something has been built on this machine must not matter here.
-    env = os.environ | {"IMAGE": "registry.example/rlinf-npu:1", "NPUS": "none"} | environment
+    for name, value in ({"IMAGE": "registry.example/rlinf-npu:1", "NPUS": "none"} | environment).items():
+        monkeypatch.setenv(name, value)
     files = [ROOT / "compose.override.yaml", ROOT / "build/compose-cards.yaml"]
     before = [path.read_bytes() if path.exists() else None for path in files]
-    run = subprocess.run(
-        [sys.executable, "build.py", "compose"],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert run.returncode == 2
-    said = run.stderr.splitlines()
+    monkeypatch.setattr("sys.argv", ["build.py", "compose"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.splitlines()
     assert said[0] == line
     assert said[1].startswith("  fix: ")
     assert len(said) == 2

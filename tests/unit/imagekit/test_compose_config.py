@@ -82,15 +82,22 @@ def project(tmp_path: Path, manifest: Manifest) -> Project:
     return Project(tmp_path, manifest)
 
 
-@pytest.fixture
-def everything(project: Project) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def standard(tmp_path_factory: pytest.TempPathFactory, manifest: Manifest) -> Project:
+    """The project with nothing set and its files generated; tests read it only."""
+    project = Project(tmp_path_factory.mktemp("standard"), manifest)
     project.generate()
-    return project.services("--profile", "steps", "--profile", "tools")
+    return project
 
 
-def test_the_services_are_there_and_up_starts_training_alone(project: Project, everything: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def everything(standard: Project) -> dict[str, Any]:
+    return standard.services("--profile", "steps", "--profile", "tools")
+
+
+def test_the_services_are_there_and_up_starts_training_alone(standard: Project, everything: dict[str, Any]) -> None:
     assert set(everything) == {*STEPS, *TOOLS}
-    assert set(project.services()) == {"train"}, "`docker compose up` must not start all steps at once"
+    assert set(standard.services()) == {"train"}, "`docker compose up` must not start all steps at once"
 
 
 def test_no_service_is_privileged(everything: dict[str, Any]) -> None:
@@ -109,7 +116,7 @@ def test_pid_1_is_the_images_tini(everything: dict[str, Any]) -> None:
         assert "init" not in service, "a second init would only warn about the first"
 
 
-def test_cards_driver_data_and_room(everything: dict[str, Any], project: Project) -> None:
+def test_cards_driver_data_and_room(everything: dict[str, Any], standard: Project) -> None:
     for name in [*STEPS, "shell", "smoke", "doctor"]:
         service = everything[name]
         devices = {device["source"]: device["target"] for device in service["devices"]}
@@ -117,7 +124,7 @@ def test_cards_driver_data_and_room(everything: dict[str, Any], project: Project
         assert all(source == target for source, target in devices.items()), name
         mounts = {mount["target"]: mount for mount in service["volumes"]}
         assert mounts["/data"]["source"] == "/data", name
-        assert mounts["/workspace"]["source"] == str(project.folder / "runs"), name
+        assert mounts["/workspace"]["source"] == str(standard.folder / "runs"), name
         assert mounts["/usr/local/Ascend/driver"]["read_only"] is True, name
         assert int(service["shm_size"]) == 32 * GIB, name
         assert service["environment"]["ASCEND_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7", name
@@ -134,20 +141,21 @@ def test_steps_stop_slowly_and_have_a_health_check_of_their_own(everything: dict
     assert commands == [["recap", "run"], *(["recap", "step", name] for name in STEPS[1:])]
 
 
-def test_tensorboard_is_on_loopback_and_holds_no_card(project: Project, everything: dict[str, Any]) -> None:
+def test_tensorboard_is_on_loopback_and_holds_no_card(standard: Project, everything: dict[str, Any]) -> None:
     board = everything["tensorboard"]
     assert [(port["host_ip"], port["published"]) for port in board["ports"]] == [("127.0.0.1", "6006")]
     assert "devices" not in board
-    other = project.services("--profile", "tools", TENSORBOARD_PORT="7007")["tensorboard"]
+    other = standard.services("--profile", "tools", TENSORBOARD_PORT="7007")["tensorboard"]
     assert other["ports"][0]["published"] == "7007"
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["NPUS=4-6", "NPUS='0,2' # two", 'export IMAGE="reg/rlinf-npu:1"', "PRIVILEGED=1", "RUNTIME=ascend", "NPUS="],
+    "lines",
+    ["NPUS=4-6\nPRIVILEGED=1", "NPUS='0,2' # two\nexport IMAGE=\"reg/rlinf-npu:1\"", "NPUS=\nRUNTIME=ascend"],
 )
-def test_we_read_env_as_compose_does(project: Project, line: str) -> None:
-    project.env(line)
+def test_we_read_env_as_compose_does(project: Project, lines: str) -> None:
+    """Every kind of quoting, each setting; Compose's own reading stands in RLINF_NPU_SETTINGS."""
+    project.env(lines)
     project.generate()
     environment = project.services()["train"]["environment"]
     assert environment["RLINF_NPU_SETTINGS"] == environment["RLINF_NPU_MADE_FOR"]
@@ -212,9 +220,8 @@ def test_data_dir_not_set(project: Project) -> None:
     assert not data["bind"].get("create_host_path")
 
 
-def test_unknown_profile_is_an_error(project: Project) -> None:
-    project.generate()
-    done = project.compose("config", COMPOSE_PROFILES="cluster")
+def test_unknown_profile_is_an_error(standard: Project) -> None:
+    done = standard.compose("config", COMPOSE_PROFILES="cluster")
     assert done.returncode != 0
     # Services extend one of two templates, and Compose reads services in no fixed order.
     assert re.search(r'service "cluster-(cards|image)" not found', done.stderr)

@@ -1,6 +1,7 @@
 """CUDA stand-ins for a made-up torch: it loads, every call fails, a second run changes nothing."""
 
 import ctypes
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,23 +28,30 @@ const char *text(void) { return cudaGetErrorString(35); }
 """
 
 
-@pytest.fixture
-def torch_lib(tmp_path: Path, library: Callable[..., Path]) -> Path:
-    """torch/lib of a CUDA build whose nvidia packages are not installed."""
-    nvidia = tmp_path / "nvidia"
-    (tmp_path / "map").write_text(MAPPED, encoding="utf-8")
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory, library: Callable[..., Path]) -> Path:
+    """torch/lib of a CUDA build."""
+    root = tmp_path_factory.mktemp("compiled")
+    nvidia = root / "nvidia"
+    (root / "map").write_text(MAPPED, encoding="utf-8")
     real = [
-        library(nvidia / "libcudart.so.12", RUNTIME, f"-Wl,--version-script={tmp_path / 'map'}"),
+        library(nvidia / "libcudart.so.12", RUNTIME, f"-Wl,--version-script={root / 'map'}"),
         library(nvidia / "libnccl.so.2", "int ncclGetVersion(int *v) { return 0; }"),
         library(
             nvidia / "libcuda.so.1",
             "int cuInit(unsigned f) { return 0; } int cuGetErrorName(int e, char **t) { return 0; }",
         ),
     ]
-    folder = tmp_path / "torch/lib"
+    folder = root / "torch/lib"
     library(folder / "libtorch_cpu.so", "int cpu(void) { return 1; }")
     library(folder / "libtorch_cuda.so", CUDA, *map(str, real), "-Wl,-rpath,$ORIGIN")
     return folder
+
+
+@pytest.fixture
+def torch_lib(tmp_path: Path, compiled: Path) -> Path:
+    """A copy of it, where no nvidia package is installed."""
+    return Path(shutil.copytree(compiled, tmp_path / "torch/lib"))
 
 
 def test_torch_loads_and_every_call_fails(torch_lib: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """The stand-in for torch's CUDA kernels: bindings load, calls throw by name, nothing else changes."""
 
 import ctypes
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -26,18 +27,26 @@ extern "C" const char *type_name() { return typeid(c10d::Group).name(); }
 """
 
 
-@pytest.fixture
-def torch_lib(tmp_path: Path, library: Callable[..., Path]) -> Path:
-    folder = tmp_path / "torch/lib"
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory, library: Callable[..., Path]) -> Path:
+    """torch/lib of a CUDA build."""
+    root = tmp_path_factory.mktemp("compiled")
+    folder = root / "torch/lib"
     library(folder / "libtorch_cpu.so", "int cpu(void) { return 1; }")
     for name, source, links in (("cuda", KERNELS, []), ("python", BINDINGS, ["-ltorch_cuda"])):
-        path = tmp_path / f"{name}.cc"
+        path = root / f"{name}.cc"
         path.write_text(source, encoding="utf-8")
         output = ["-o", str(folder / f"libtorch_{name}.so"), f"-Wl,-soname,libtorch_{name}.so"]
         common = ["g++", "-shared", "-fPIC", str(path), *output, f"-L{folder}", "-Wl,-rpath,$ORIGIN", *links]
         subprocess.run(common, check=True)
     (folder / "libtorch_cuda_linalg.so").write_bytes(b"\x7fELF")
     return folder
+
+
+@pytest.fixture
+def torch_lib(tmp_path: Path, compiled: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(compiled, tmp_path / "torch/lib"))
 
 
 def test_calls_throw_and_types_keep_their_names(torch_lib: Path, capsys: pytest.CaptureFixture[str]) -> None:
