@@ -1,5 +1,6 @@
 """images.toml as a checked model. Pure: reads one file, no Docker, no network."""
 
+import datetime
 import re
 import tomllib
 from pathlib import Path
@@ -217,6 +218,45 @@ class PythonSet(Model):
     cpu: CpuWheels
 
 
+class Suite(Model):
+    """A selection of the image tests: pytest's own words for it."""
+
+    tests: Annotated[list[str], Field(min_length=1)]
+    ignore: list[str] = []
+    markers: str = ""
+
+
+class Waiver(Model):
+    """A check that may fail for a while. `test` is a pattern over test ids, or `vulnerabilities` or `budget`."""
+
+    test: Annotated[str, Field(min_length=3)]
+    reason: Annotated[str, Field(min_length=10)]
+    until: datetime.date
+
+
+class KnownVulnerability(Model):
+    """A vulnerability that does not keep an image from being published, until it has to be looked at again."""
+
+    id: Annotated[str, Field(min_length=3)]
+    package: str = "*"
+    reason: Annotated[str, Field(min_length=10)]
+    review_by: datetime.date
+
+
+class Publish(Model):
+    """Where images are published, and what has to be true of them before."""
+
+    registry: Annotated[str, StringConstraints(pattern=r"^[^/@\s]+/[^@\s]*[^/@\s]$")]
+    images: Annotated[list[Name], Field(min_length=1)]
+    required_suite: Name
+    size_ratio: Annotated[float, Field(ge=1)]
+    fail_severity: Literal["low", "medium", "high", "critical"]
+    always: Annotated[list[str], Field(min_length=1)]
+    suites: dict[str, Suite]
+    waiver: list[Waiver] = []
+    vulnerability: list[KnownVulnerability] = []
+
+
 class Manifest(Model):
     """images.toml."""
 
@@ -233,6 +273,16 @@ class Manifest(Model):
     devices: Devices
     paths: Paths
     python: PythonSet
+    publish: Publish
+
+    @model_validator(mode="after")
+    def _check_publish(self) -> "Manifest":
+        if self.publish.required_suite not in self.publish.suites:
+            raise ValueError(f"publish.required_suite: no suite {self.publish.required_suite!r} in publish.suites")
+        known = {image.name for image in self.image}
+        if unknown := set(self.publish.images) - known:
+            raise ValueError(f"publish.images: unknown {sorted(unknown)}, known: {', '.join(sorted(known))}")
+        return self
 
     @model_validator(mode="after")
     def _check_graph(self) -> "Manifest":
