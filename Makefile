@@ -76,6 +76,16 @@ test-e2e: venv ## whole chains: docker compose up on simulated cards, and its dr
 bench: venv ## what building costs, as ratios in one run (REPEAT=3)
 	@$(BUILD) bench
 
+# --- carry: to hosts that build nothing -------------------------------------------------------------------------------
+
+.PHONY: bundle
+bundle: venv ## write an air-gapped bundle of the image (SINCE=earlier-bundle OUTPUT=folder-or-.tar IMAGE=...)
+	@$(BUILD) bundle
+
+.PHONY: load
+load: venv ## verify a bundle and load its image (BUNDLE=... EARLIER=... for one made with SINCE=)
+	@$(BUILD) load
+
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 .PHONY: plan

@@ -1,4 +1,4 @@
-"""Which image: the one that the build record names, so that nobody types a tag."""
+"""Which image: the one that the build record names, so that nobody types a tag. Built here, pulled or loaded."""
 
 import json
 from dataclasses import dataclass
@@ -35,3 +35,33 @@ def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | 
         return None
     except (ValueError, KeyError, TypeError, IndexError):
         raise Problem(f"{path.name} is not a build record", "make image writes it again") from None
+
+
+def remember_image(
+    folder: Path, name: str, platform: str, simulated: bool, tags: list[str], digest: str, size: int
+) -> Path:
+    """Put an image that came from elsewhere into the record, beside what else has been built for its base.
+
+    Args:
+        folder: where the records are.
+        name: of the image in images.toml.
+        platform: `linux/arm64`.
+        simulated: on which base it stands.
+        tags: its local names, the immutable one last.
+        digest: of its manifest.
+        size: unpacked bytes of all its layers.
+
+    Returns:
+        The record's file.
+    """
+    path = folder / f"built-{platform.partition('/')[2]}{SIM if simulated else REAL}.json"
+    try:
+        images = json.loads(path.read_text(encoding="utf-8"))["images"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        images = {}
+    images[name] = {"tags": tags, "digest": digest, "size": size}
+    record = {"platform": platform, "base": "sim" if simulated else "cann", "fixes": True, "images": images}
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return fresh.replace(path)
