@@ -39,26 +39,30 @@ def write_tree(folder: Path) -> None:
     (folder / ".gitignore").write_text("__pycache__\n")
 
 
-@pytest.fixture
-def upstream(tmp_path: Path) -> Path:
-    folder = tmp_path / "upstream"
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A repository, and the commit that is wanted of it."""
+    folder = tmp_path_factory.mktemp("committed") / "upstream"
     write_tree(folder)
     git(folder, "init", "-q")
     git(folder, "add", ".")
     git(folder, "commit", "-q", "-m", "one", "--date", "2026-03-01T00:00:00Z")
+    wanted = git(folder, "rev-parse", "HEAD")
     git(folder, "commit", "-q", "-m", "two", "--allow-empty")  # the wanted one is not the tip
-    return folder
+    return folder, wanted
 
 
 @pytest.fixture
-def ours(manifest: Manifest, upstream: Path) -> Manifest:
+def upstream(committed: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(committed[0], tmp_path / "upstream"))
+
+
+@pytest.fixture
+def ours(manifest: Manifest, upstream: Path, committed: tuple[Path, str]) -> Manifest:
     """The manifest with the upstream of this test, and an index that answers nothing."""
-    return with_rlinf(
-        manifest,
-        git=str(upstream),
-        revision=git(upstream, "rev-parse", "HEAD~1"),
-        paths=["rlinf", "examples", "pyproject.toml"],
-    )
+    paths = ["rlinf", "examples", "pyproject.toml"]
+    return with_rlinf(manifest, git=str(upstream), revision=committed[1], paths=paths)
 
 
 def with_rlinf(manifest: Manifest, **changes: object) -> Manifest:
