@@ -78,6 +78,10 @@ bench: venv ## what building costs, as ratios in one run (REPEAT=3)
 
 # --- carry: to hosts that build nothing -------------------------------------------------------------------------------
 
+.PHONY: pull
+pull: venv ## pull the release for this host's chip and architecture (TAG=... REGISTRY=host/namespace CHIP=910b)
+	@$(BUILD) pull
+
 .PHONY: bundle
 bundle: venv ## write an air-gapped bundle of the image (SINCE=earlier-bundle OUTPUT=folder-or-.tar IMAGE=...)
 	@$(BUILD) bundle

@@ -11,11 +11,16 @@ from rich.console import Console
 from imagekit import compose_cli, lookup
 from imagekit import engine as engines
 from imagekit.carry.bundle import make_bundle, remember
+from imagekit.carry.chip import find_chip
 from imagekit.carry.load import load_bundle, verify_bundle
+from imagekit.carry.lockfile import read_lock, record_release
 from imagekit.carry.meter import MB
-from imagekit.compose.record import REAL, find_built
+from imagekit.carry.pick import pick_release
+from imagekit.carry.pull import moved_line, pull_release, registries
+from imagekit.compose.record import REAL, find_built, remember_image
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.registry import RegistryClient, parse
 from imagekit.tags import SIM
 
 app = typer.Typer(add_completion=False)
@@ -62,6 +67,42 @@ def load(
     remember(BUILD, verified.contents)
     _say(f"loaded: {', '.join(verified.contents.names)}")
     compose_cli.after_build(manifest, _say)
+
+
+@app.command()
+def pull(
+    tag: Annotated[str, typer.Option(envvar="TAG", help="Release, or TAG@sha256:...; the newest that fits.")] = "",
+    registry: Annotated[str, typer.Option(envvar="REGISTRY", help="host/namespace instead of images.toml's.")] = "",
+    chip: Annotated[str, typer.Option(envvar="CHIP", help="Chip, where npu-smi cannot tell.")] = "",
+) -> None:
+    """Pull the release for this host's chip and architecture, by the digest in images.lock, so that Compose uses it."""
+    manifest = load_manifest()
+    name = manifest.image[-1].name
+    platform = lookup.pick_platform(manifest, "")[0].name
+    wanted = pick_release(read_lock(), name, platform, tag, lambda chips: find_chip(manifest, chip, chips))
+    engine = engines.ensure_engine(manifest, _say)
+    pulled = pull_release(engine, manifest, wanted, registries(manifest, registry), platform, out, _say)
+    local = f"{name}:{wanted.tag}"
+    pulled.image.tag(name, wanted.tag)
+    size = sum(step["Size"] for step in pulled.image.history())
+    remember_image(BUILD, name, platform, wanted.tag.endswith(SIM), [local], pulled.reference.digest, size)
+    _say(moved_line(pulled))
+    _say(f"{local} is {pulled.reference.digest}")
+    compose_cli.after_build(manifest, _say)
+
+
+@app.command()
+def lock_images(
+    tags: Annotated[list[str], typer.Argument(help="Release tags.", show_default=False)],
+    registry: Annotated[str, typer.Option(envvar="REGISTRY", help="host/namespace instead of images.toml's.")] = "",
+) -> None:
+    """Write into images.lock which digests release tags stand for in the registry now."""
+    manifest = load_manifest()
+    for tag in tags:
+        reference = parse(f"{registries(manifest, registry)[0]}/{manifest.image[-1].name}:{tag}")
+        client = RegistryClient.of(reference)
+        release = record_release(client, reference, manifest.project.label_prefix)
+        _say(f"images.lock: {release.image}:{release.tag} is {release.digest}, {', '.join(release.platforms)}")
 
 
 def _find_image(manifest: Manifest, engine: engines.Engine, reference: str) -> Image:

@@ -257,6 +257,28 @@ class Publish(Model):
     vulnerability: list[KnownVulnerability] = []
 
 
+class Signature(Model):
+    """Who signs the releases: a public key (path in the checkout), or a keyless identity and its issuer."""
+
+    key: str = ""
+    identity: str = ""
+    issuer: str = ""
+
+    @model_validator(mode="after")
+    def _check_one(self) -> "Signature":
+        if bool(self.key) == bool(self.identity and self.issuer):
+            raise ValueError("give a key, or identity and issuer")
+        return self
+
+
+class Pull(Model):
+    """Where releases are looked for beside [publish].registry, and for which cards they are."""
+
+    mirrors: list[str]
+    chips: dict[str, str]
+    signature: Signature | None = None
+
+
 class Manifest(Model):
     """images.toml."""
 
@@ -274,6 +296,7 @@ class Manifest(Model):
     paths: Paths
     python: PythonSet
     publish: Publish
+    pull: Pull
 
     @model_validator(mode="after")
     def _check_publish(self) -> "Manifest":

@@ -1,0 +1,212 @@
+"""Pull a release by its digest, from whichever registry has it; it gets its name here last."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from docker.errors import APIError, DockerException, ImageNotFound
+from docker.models.images import Image
+from rich.console import Console
+
+from imagekit.carry.lockfile import labels_of, platform_of
+from imagekit.carry.meter import MB, meter
+from imagekit.carry.pick import Wanted
+from imagekit.carry.rules import check_carriable
+from imagekit.carry.transfer import Transfer
+from imagekit.engine import Engine
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Manifest, Signature
+from imagekit.process import Say, run
+from imagekit.registry import (
+    Altered,
+    NotFound,
+    Reference,
+    RegistryClient,
+    Unauthorised,
+    Unreachable,
+    Untrusted,
+    parse,
+)
+from imagekit.registry import Manifest as RegistryManifest
+
+COSIGN_SECONDS = 120.0
+
+# What the engine says when a pull fails, first match wins. Another registry may help with the kinds that have a class.
+CAUSES: tuple[tuple[str, type[Problem], str, str], ...] = (
+    ("no space left", Problem, "the disk of the Docker engine filled up", "free some; what is complete is kept"),
+    ("unauthorized|authentication required|denied|no basic auth", Unauthorised, "not authorised", "docker login"),
+    ("x509|certificate", Untrusted, "its TLS certificate is not trusted by the engine", "docs/pull.md: certificates"),
+    (
+        "unexpected commit|digest|size validation|checksum|verification failed|failed precondition|invalid tar|gzip:",
+        Altered,
+        "its content is not what the digest promises",
+        "tell whoever runs it; another REGISTRY= may do",
+    ),
+    ("manifest unknown|name unknown|not found", NotFound, "it has no such image", "see REGISTRY="),
+    (
+        "refused|no such host|timeout|EOF|reset|deadline|unreachable|server misbehaving|unavailable|50[0234] ",
+        Unreachable,
+        "it does not answer, or broke off",
+        "again: what is complete is kept",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Pulled:
+    """What came: the engine's image, where from, and bytes and layers that had to be moved, of how many."""
+
+    image: Image
+    reference: Reference
+    manifest: RegistryManifest
+    moved: int
+    moved_layers: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A release as a registry has it, checked before its layers are asked for."""
+
+    client: RegistryClient
+    reference: Reference
+    manifest: RegistryManifest
+
+
+def registries(manifest: Manifest, given: str) -> list[str]:
+    """Return host/namespace of each registry to ask, in order; REGISTRY alone when it is given."""
+    return [given.rstrip("/")] if given else [manifest.publish.registry, *manifest.pull.mirrors]
+
+
+def pull_release(
+    engine: Engine, manifest: Manifest, wanted: Wanted, places: Sequence[str], platform: str, console: Console, say: Say
+) -> Pulled:
+    """Pull `wanted` from the first registry that has it. Nothing gets a local name here.
+
+    Raises:
+        Problem: no registry has it, with each one's reason said before; or nothing can help, such as a full disk.
+    """
+    failures: list[Problem] = []
+    for place in places:
+        reference = parse(f"{place}/{wanted.image}:{wanted.tag}")
+        say(f"pulling {reference} for {platform}")
+        try:
+            checked = check_release(manifest, wanted, reference, platform, say)
+            return _pull(engine, checked, console)
+        except (Unreachable, Unauthorised, NotFound, Altered) as problem:
+            failures.append(problem)
+            if places[1:]:
+                say(f"  not from there: {problem.what}")
+    if len(failures) == 1:
+        raise failures[0]
+    raise Problem(f"none of {len(failures)} registries gave {wanted.image}:{wanted.tag}", "reasons are above")
+
+
+def check_release(manifest: Manifest, wanted: Wanted, reference: Reference, platform: str, say: Say) -> Checked:
+    """Look at a release in a registry: digest, platform, labels, signature. A few kilobytes are moved.
+
+    Raises:
+        Problem: it is not what was promised, or not there.
+    """
+    client = RegistryClient.of(reference)
+    found = client.for_platform(reference.at(wanted.manifest or wanted.digest), platform)
+    config = client.config(found)
+    if platform_of(config) != platform:
+        raise Problem(f"{reference} is for {platform_of(config)}, this host is {platform}", "take another TAG=")
+    check_carriable(str(reference), [wanted.tag], labels_of(client, found), manifest.project.label_prefix)
+    _note_moved_tag(client, reference, wanted, say)
+    exact = reference.at(found.descriptor.digest)
+    if manifest.pull.signature:
+        verify_signature(manifest.pull.signature, reference.at(wanted.digest), say)
+    return Checked(client, exact, found)
+
+
+def _note_moved_tag(client: RegistryClient, reference: Reference, wanted: Wanted, say: Say) -> None:
+    try:
+        now = client.resolve(reference).digest
+    except (NotFound, Altered):
+        now = "nothing"
+    if now not in (wanted.digest, wanted.manifest):
+        say(f"  note: tag {reference.tag} stands for {now[:19]} there now; the recorded {wanted.digest[:19]} is pulled")
+
+
+def verify_signature(signature: Signature, reference: Reference, say: Say) -> None:
+    """Let cosign verify who signed; without cosign on this machine, say that nobody did.
+
+    Raises:
+        Problem: no valid signature.
+    """
+    if not shutil.which("cosign"):
+        say("  note: cosign is not installed, the signature was not verified (the digest is, in any case)")
+        return
+    if signature.key:
+        who = ["--key", str(ROOT / signature.key)]
+    else:
+        who = ["--certificate-identity", signature.identity, "--certificate-oidc-issuer", signature.issuer]
+    done = run(("cosign", "verify", *who, str(reference)), seconds=COSIGN_SECONDS)
+    if not done.ok:
+        raise Problem(f"{reference}: no valid signature: {done.last_line[:200]}", "do not use it; tell the publisher")
+    say("  signature verified")
+
+
+def _pull(engine: Engine, checked: Checked, console: Console) -> Pulled:
+    reference = checked.reference
+    client = engine.client()
+    transfer = Transfer({layer.digest: layer.size for layer in checked.manifest.layers})
+    name = f"{reference.host}/{reference.repository}"
+    try:
+        with meter(console, "pulling", checked.manifest.size) as advance:
+            events = client.api.pull(name, tag=reference.digest, stream=True, decode=True, auth_config=_auth(checked))
+            for event in events:
+                if "error" in event:
+                    raise explain(str(event["error"]), reference)
+                advance(transfer.feed(event))
+            advance(transfer.rest())
+    except (APIError, DockerException) as error:
+        raise explain(str(getattr(error, "explanation", None) or error), reference) from None
+    return Pulled(
+        _arrived(engine, checked), reference, checked.manifest, transfer.moved_bytes, len(transfer.moved_layers)
+    )
+
+
+def _auth(checked: Checked) -> dict[str, str] | None:
+    """The login that our own requests used; the engine has none of its own."""
+    known = checked.client.transport.credentials
+    if known is None:
+        return None
+    return {"identitytoken": known.password} if known.identity else {"username": known.user, "password": known.password}
+
+
+def _arrived(engine: Engine, checked: Checked) -> Image:
+    """The engine's image must be the manifest or the configuration that was promised."""
+    reference = checked.reference
+    try:
+        image = engine.client().images.get(str(reference))
+    except ImageNotFound:
+        raise Problem(f"the engine pulled {reference} but does not have it", "see the engine's log") from None
+    if image.id not in (reference.digest, checked.manifest.config.digest):
+        raise Altered(f"{reference}: the engine has {image.id} in its place", "see the engine's log")
+    return image
+
+
+def explain(text: str, reference: Reference) -> Problem:
+    """Return what the engine's words mean."""
+    line = " ".join(text.split())
+    for pattern, kind, what, fix in CAUSES:
+        if re.search(pattern, line, re.IGNORECASE):
+            return kind(f"{reference.host}/{reference.name}: {what}: {_short(line)}", fix)
+    return Problem(f"pulling {reference} failed: {_short(line)}", "see the engine's log")
+
+
+def _short(line: str) -> str:
+    """The end of Go's chain of errors is the cause."""
+    return line if len(line) <= 160 else f"... {line[-150:]}"
+
+
+def moved_line(pulled: Pulled) -> str:
+    """Say how much of the image had to be moved."""
+    layers = len({layer.digest for layer in pulled.manifest.layers})
+    return (
+        f"moved {pulled.moved / MB:,.1f} of {pulled.manifest.size / MB:,.1f} MB"
+        f" ({pulled.moved_layers} of {layers} layers; the others were here)"
+    )
