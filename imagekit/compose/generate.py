@@ -69,7 +69,7 @@ def generate(
     npu = render.npu_services(choice, manifest.devices)
     sim = render.sim_services(simulated, simulated_mounts(manifest.devices, driver), manifest.devices)
     what = render.headline(choice)
-    override = render.override_file(render.names_with_cards(compose), f"./{CARDS_FILE}")
+    override = render.override_file(render.templates(compose), f"./{CARDS_FILE}")
     _write(folder / CARDS_FILE, f"{what}; {choice.made_for}", render.cards_file(npu, sim))
     _write(folder / OVERRIDE_FILE, f"{what}; the templates are in {CARDS_FILE}", override)
     _tell(choice, real, simulated, settings, say)

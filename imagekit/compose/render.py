@@ -55,7 +55,7 @@ def base_port(project: str) -> int:
 
 
 def npu_services(choice: Choice, devices: Devices) -> dict[str, Service]:
-    """Return `image` (no cards) and `cards`, which the services of compose.yaml extend."""
+    """Return `image` (no cards), `cards` and `node`, which the services of compose.yaml extend."""
     user = f"${{RUN_AS:-{devices.uid}:{devices.gid}}}"
     image = _image(choice.image, choice.digest, devices, user=user, pull="missing" if choice.pull else "never")
     image["environment"][MADE_FOR] = choice.made_for
@@ -70,7 +70,17 @@ def npu_services(choice: Choice, devices: Devices) -> dict[str, Service]:
         cards["devices"] = [f"{node}:{node}" for node in choice.nodes]
     if choice.mounts:
         cards["volumes"] = [_bind(path, path) for path in choice.mounts]
-    return {"image": image, "cards": cards}
+    return {"image": image, "cards": cards, "node": _node(cards, choice.mounts, devices)}
+
+
+def _node(cards: Service, mounts: list[str], devices: Devices) -> Service:
+    """One of several machines: the addresses of the cards' own network ports, and the tool that tells them.
+
+    Mounted whether the host has them or not: without them there is no training over several machines, and Docker then
+    says which is missing. Not again what lies in a folder that is mounted anyway.
+    """
+    apart = [path for path in devices.cluster_mounts if not any(path.startswith(f"{folder}/") for folder in mounts)]
+    return {**cards, "network_mode": "host", "volumes": [*cards.get("volumes", []), *(_bind(p, p) for p in apart)]}
 
 
 def visibility(choice: Choice, devices: Devices) -> dict[str, str]:
@@ -88,7 +98,7 @@ def visibility(choice: Choice, devices: Devices) -> dict[str, str]:
 
 
 def sim_services(built: BuiltImage | None, mounts: Mapping[str, str], devices: Devices) -> dict[str, Service]:
-    """Return `image` and `cards` of the simulated run: cards are clones of /dev/null, data is made in a volume."""
+    """Return the same of the simulated run: cards are clones of /dev/null, data is made in a volume."""
     reference = built.reference if built else "rlinf-npu:no-simulated-image-run-make-image-BASE-sim"
     user = f"{devices.uid}:{devices.gid}"  # not RUN_AS: the volume is this user's
     image = _image(reference, built.digest if built else "", devices, user=user, pull="never")
@@ -110,26 +120,26 @@ def sim_services(built: BuiltImage | None, mounts: Mapping[str, str], devices: D
         "devices": [f"/dev/null:{node}" for node in nodes],
         "volumes": [*image["volumes"], *(_bind(source, target) for source, target in mounts.items())],
     }
-    return {"image": image, "cards": cards}
+    return {"image": image, "cards": cards, "node": cards}
 
 
 def cards_file(npu: Mapping[str, Service], sim: Mapping[str, Service]) -> dict[str, Any]:
-    """Return the file of templates: npu-image, npu-cards, sim-image, sim-cards."""
-    pairs = {"npu": npu, "sim": sim}
+    """Return the file of templates: npu-image, npu-cards, npu-node, the same for sim, and for cluster those of npu."""
+    pairs = {"npu": npu, "sim": sim, "cluster": npu}
     return {"services": {f"{kind}-{name}": service for kind, group in pairs.items() for name, service in group.items()}}
 
 
-def override_file(services: Mapping[str, bool], cards_path: str) -> dict[str, Any]:
+def override_file(services: Mapping[str, str], cards_path: str) -> dict[str, Any]:
     """Return compose.override.yaml: every service of compose.yaml extends a template; the profile chooses which.
 
     Args:
-        services: name -> whether it gets cards.
+        services: name -> template without its first part.
         cards_path: of the templates.
     """
     chosen = "${COMPOSE_PROFILES:-npu}"
     extended = {
-        name: {"extends": {"file": cards_path, "service": f"{chosen}-{'cards' if cards else 'image'}"}}
-        for name, cards in services.items()
+        name: {"extends": {"file": cards_path, "service": f"{chosen}-{template}"}}
+        for name, template in services.items()
     }
     return {"services": extended, "volumes": {"sim": {}}}
 
@@ -155,6 +165,6 @@ def _bind(source: str, target: str) -> Service:
     return {"type": "bind", "source": source, "target": target, "read_only": True, "bind": {"create_host_path": False}}
 
 
-def names_with_cards(compose: Mapping[str, Any]) -> dict[str, bool]:
-    """Services of compose.yaml, and whether they get cards: all but those marked `x-cards: false`."""
-    return {name: service.get("x-cards", True) is not False for name, service in compose["services"].items()}
+def templates(compose: Mapping[str, Any]) -> dict[str, str]:
+    """Services of compose.yaml and what they extend: `x-template`, else `cards`."""
+    return {name: service.get("x-template", "cards") for name, service in compose["services"].items()}

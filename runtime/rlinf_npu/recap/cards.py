@@ -65,9 +65,9 @@ def batch_problem(name: str, micro: int, global_batch: int, cards: int) -> str |
 
 
 def refuse_bad_batches(config: Config, cards: int) -> None:
-    """Raise a UsageError naming every training step whose batch sizes do not fit the cards."""
+    """Raise a UsageError naming every training step whose batch sizes do not fit the cards (of one node)."""
     steps = (("value", config.value), ("policy", config.policy))
-    problems = [batch_problem(name, s.micro_batch, s.global_batch, cards) for name, s in steps]
+    problems = [batch_problem(name, s.micro_batch, s.global_batch, cards * config.nodes) for name, s in steps]
     found = [problem for problem in problems if problem]
     if found:
         raise UsageError("; ".join(found))

@@ -79,6 +79,29 @@ def step(
 
 
 @app.command()
+def node(
+    rank: Annotated[int, typer.Option(min=0, envvar="NODE_RANK", help="of this machine; 0 leads")],
+    master: Annotated[str, typer.Option(envvar="MASTER_ADDR", help="address of machine 0")],
+    config: ConfigFile = DEFAULT,
+    set_: Settings = None,
+    port: Annotated[int, typer.Option(envvar="MASTER_PORT", help="of Ray on machine 0")] = 6379,
+    wait: Annotated[float, typer.Option(min=1, envvar="NODE_WAIT", help="seconds for the others to come")] = 1800,
+    doctor: Doctor = True,
+) -> None:
+    """Take part in a run over several machines: 0 waits for the others and runs the steps, the others serve it."""
+    from rlinf_npu.recap.node import Node
+
+    with one_line_errors():
+        loaded = load_config(config, tuple(set_ or ()))
+        here = Node(loaded, rank, master, port, wait)
+        if rank > 0:
+            here.serve()
+            return
+        with here.lead() as joined:
+            _run(joined, list(STEPS), force=False, check=True, doctor=doctor)
+
+
+@app.command()
 def check(
     file: Annotated[Path | None, typer.Argument(help="same as --config")] = None,
     config: ConfigFile = DEFAULT,
@@ -166,7 +189,7 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
     from rlinf_npu.recap import lock
     from rlinf_npu.recap.cards import count_cards, refuse_bad_batches, resolve_cards
     from rlinf_npu.recap.engine import Engine
-    from rlinf_npu.recap.examine import examination
+    from rlinf_npu.recap.examine import examination, examine
     from rlinf_npu.recap.record import write_record
     from rlinf_npu.recap.source import find_source
     from rlinf_npu.recap.steps import Context
@@ -174,7 +197,7 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
 
     view = View()
     source = find_source(config.rlinf_home)
-    with examination(view.say) if doctor else contextlib.nullcontext():
+    with examination(view.say, lambda: examine(config.nodes)) if doctor else contextlib.nullcontext():
         cards = resolve_cards(config, count_cards())
         refuse_bad_batches(config, cards)
         if check:

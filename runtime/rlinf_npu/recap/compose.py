@@ -184,7 +184,10 @@ def _entry(dataset: Dataset, view: Path) -> dict[str, Any]:
 
 def _training(name: str, step: Training, config: Config, log_dir: Path, cards: int, val_every: int) -> dict[str, Any]:
     return {
-        "cluster": {"num_nodes": 1, "component_placement": {"actor,env,rollout": f"0-{cards - 1}"}},
+        "cluster": {
+            "num_nodes": config.nodes,
+            "component_placement": {"actor,env,rollout": f"0-{cards * config.nodes - 1}"},
+        },
         "runner": {
             "logger": {
                 "log_path": str(log_dir),

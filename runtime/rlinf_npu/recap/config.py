@@ -139,6 +139,7 @@ class Config(Section):
     name: Annotated[str, Field(pattern=NAME)] = "recap"
     log_dir: Path = Path("runs")
     cards: Literal["auto"] | Count = "auto"
+    nodes: Count = 1  # machines that train together, each with `cards`
     tag: Annotated[str, Field(pattern=NAME)] | None = None
     seed: int = 0
     rlinf_home: Path | None = None

@@ -11,10 +11,10 @@ from rlinf_npu.recap.errors import UsageError
 HOW_ON = "correct it, or start all the same with --no-doctor (RECAP_DOCTOR=0)"
 
 
-def examine() -> Report | None:
+def examine(nodes: int = 1) -> Report | None:
     """Run the doctor's rules on this container; None outside an image, which has no facts to hold against it.
 
-    What `recap check` itself looks at is left out, as no recap.yaml is given.
+    What `recap check` itself looks at is left out, as no recap.yaml is given. `nodes`: machines of the job.
     """
     from rlinf_npu.doctor.context import Context, where_am_i
     from rlinf_npu.doctor.factsview import facts_view
@@ -27,11 +27,11 @@ def examine() -> Report | None:
     except (FileNotFoundError, ValueError):
         return None
     system = System()
-    return run(Context(system, facts, where_am_i(system)), all_rules())
+    return run(Context(system, facts, where_am_i(system), nodes=nodes), all_rules())
 
 
 @contextlib.contextmanager
-def examination(say: Callable[[str], None], look: Callable[[], Report | None] = examine) -> Iterator[None]:
+def examination(say: Callable[[str], None], look: Callable[[], Report | None]) -> Iterator[None]:
     """Look while the body makes its own checks; print what was found, and raise when something of it is an error.
 
     At the same time, because most of the doctor's seconds are one import of torch in a process of its own. When the

@@ -136,9 +136,41 @@ def test_cards_driver_data_and_room(everything: dict[str, Any], standard: Projec
 def test_steps_stop_slowly_and_have_a_health_check_of_their_own(everything: dict[str, Any]) -> None:
     for name in STEPS:
         assert everything[name]["stop_grace_period"] == "6m0s"
-        assert "HUNG_SECONDS" in everything[name]["healthcheck"]["test"][1]
+        check = everything[name]["healthcheck"]["test"][1]
+        assert check == 'container-health && recap health --silence "$$HUNG_SECONDS"'
     commands = [everything[name]["command"] for name in STEPS]
     assert commands == [["recap", "run"], *(["recap", "step", name] for name in STEPS[1:])]
+
+
+def test_what_recap_yaml_looks_up_comes_from_env(project: Project) -> None:
+    project.env("DATASET=mine/one\nDATASET_TYPE=rollout\nRECAP_DOCTOR=0")
+    project.generate()
+    environment = project.services()["train"]["environment"]
+    assert [environment[n] for n in ("DATASET", "DATASET_TYPE", "RECAP_DOCTOR")] == ["mine/one", "rollout", "0"]
+    assert environment["EVAL_DATASET"] == "RECAP-Libero10-Task0-48succ-Data/libero10_task0_train", "of .env.example"
+
+
+@pytest.mark.parametrize("way", [{"COMPOSE_PROFILES": "cluster"}, {}])
+def test_one_of_several_machines(project: Project, way: dict[str, str]) -> None:
+    project.env("NNODES=2\nNODE_RANK=1\nMASTER_ADDR=10.0.0.1\nHCCL_SOCKET_IFNAME=eth7")
+    project.generate()
+    services = project.services(*([] if way else ["--profile", "cluster"]), **way)
+    assert set(services) == {"train", "node"}
+    node = services["node"]
+    assert node["command"] == ["recap", "node"]
+    assert node["network_mode"] == "host"
+    environment = node["environment"]
+    assert [environment[name] for name in ("NNODES", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")] == [
+        "2", "1", "10.0.0.1", "6379"
+    ]  # fmt: skip
+    assert environment["HCCL_SOCKET_IFNAME"] == "eth7"
+    assert environment.get("HCCL_IF_IP") is None, "not handed on: an empty value would not mean unset"
+    assert environment["RLINF_NPU_MADE_FOR"] == environment["RLINF_NPU_SETTINGS"]
+    mounts = {mount["target"]: mount["read_only"] for mount in node["volumes"] if "read_only" in mount}
+    assert mounts["/etc/hccn.conf"]
+    assert mounts["/usr/local/Ascend/driver"], "brings hccn_tool"
+    assert len(node["devices"]) == 8 + 3
+    assert "/etc/hccn.conf" not in {mount["target"] for mount in services["train"]["volumes"]}
 
 
 def test_tensorboard_is_on_loopback_and_holds_no_card(standard: Project, everything: dict[str, Any]) -> None:
@@ -221,7 +253,7 @@ def test_data_dir_not_set(project: Project) -> None:
 
 
 def test_unknown_profile_is_an_error(standard: Project) -> None:
-    done = standard.compose("config", COMPOSE_PROFILES="cluster")
+    done = standard.compose("config", COMPOSE_PROFILES="clusters")
     assert done.returncode != 0
-    # Services extend one of two templates, and Compose reads services in no fixed order.
-    assert re.search(r'service "cluster-(cards|image)" not found', done.stderr)
+    # Services extend one of three templates, and Compose reads services in no fixed order.
+    assert re.search(r'service "clusters-(cards|image|node)" not found', done.stderr)

@@ -102,6 +102,15 @@ def test_ascend_runtime_brings_devices_and_driver_itself(checkout: Checkout) -> 
     assert not {"devices", "volumes", "privileged"} & cards.keys()
 
 
+def test_hccn_tool_is_mounted_once(checkout: Checkout) -> None:
+    checkout.with_cards(0)
+    targets = [mount["target"] for mount in checkout.generate()["npu-node"]["volumes"]]
+    assert targets.count("/etc/hccn.conf") == 1
+    assert "/usr/local/Ascend/driver/tools/hccn_tool" not in targets, "lies in the driver folder"
+    bare = checkout.generate(runtime="ascend")["npu-node"]["volumes"]
+    assert [mount["target"] for mount in bare] == checkout.manifest.devices.cluster_mounts
+
+
 def test_no_cards(checkout: Checkout) -> None:
     checkout.with_cards(0)
     cards = checkout.generate(npus="none")["npu-cards"]
@@ -158,6 +167,7 @@ def test_every_service_extends_its_template_and_the_profile_chooses(checkout: Ch
     assert override.keys() == checkout.read("compose.yaml")["services"].keys()
     assert override["train"]["extends"]["service"] == "${COMPOSE_PROFILES:-npu}-cards"
     assert override["tensorboard"]["extends"]["service"] == "${COMPOSE_PROFILES:-npu}-image", "holds no card"
+    assert override["node"]["extends"]["service"] == "${COMPOSE_PROFILES:-npu}-node"
     assert {service["extends"]["file"] for service in override.values()} == {f"./{CARDS_FILE}"}
 
 

@@ -88,7 +88,7 @@ def test_what_the_command_line_says(
     asked: list[bool] = []
 
     @contextlib.contextmanager
-    def noted(say: object):  # type: ignore[no-untyped-def]
+    def noted(say: object, look: object):  # type: ignore[no-untyped-def]
         asked.append(True)
         yield
 

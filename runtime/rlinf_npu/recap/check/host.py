@@ -106,9 +106,10 @@ def check_cards(config: Config) -> Iterator[Finding]:
     else:
         yield ok("cards", f"{wanted} of {available} visible")
     for name, step in (("value", config.value), ("policy", config.policy)):
-        problem = batch_problem(name, step.micro_batch, step.global_batch, max(1, wanted))
+        everywhere = max(1, wanted) * config.nodes
+        problem = batch_problem(name, step.micro_batch, step.global_batch, everywhere)
         if problem:
             yield error("recap.yaml", *problem.split("; ", 1))
-        elif frames(config) < step.micro_batch * wanted:
-            text = f"{frames(config)} training frames, {name} needs {step.micro_batch} x {wanted} for one step"
+        elif frames(config) < step.micro_batch * everywhere:
+            text = f"{frames(config)} training frames, {name} needs {step.micro_batch} x {everywhere} for one step"
             yield error("recap.yaml", text, f"lower {name}.micro_batch, or use fewer cards")
