@@ -25,6 +25,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+_LOCK = Path("images.lock")
 
 
 def _fail(message: str) -> typer.Exit:
@@ -48,6 +49,7 @@ def doctor(
     mirror: Annotated[list[str] | None, typer.Option(help="URL that must answer (host only); repeatable.")] = None,
     where: Annotated[str, typer.Option(help="auto, host or container.")] = "auto",
     root: Annotated[Path, typer.Option(help="Examine another root, such as a mounted container.")] = Path("/"),
+    lock: Annotated[Path | None, typer.Option(help="images.lock (host only); default: the current folder's.")] = None,
     facts: Annotated[Path | None, typer.Option(help="facts.json; default: the image's, or RLINF_NPU_FACTS.")] = None,
 ) -> None:
     """Run the rules and print one table, worst findings first."""
@@ -56,7 +58,7 @@ def doctor(
     if listing:
         _list(markdown)
         return
-    context = _context(System(root=root), facts, where, recap=recap, nodes=nodes, mirrors=mirror or [])
+    context = _context(System(root=root), facts, where, recap=recap, nodes=nodes, mirrors=mirror or [], lock=lock)
     try:
         rules = select(all_rules(), _patterns(only), _patterns(skip))
     except UnknownRule as error:
@@ -87,18 +89,26 @@ def _list(markdown: bool) -> None:
 
 
 def _context(
-    system: System, facts: Path | None, where: str, *, recap: Path | None, nodes: int, mirrors: list[str]
+    system: System,
+    facts: Path | None,
+    where: str,
+    *,
+    recap: Path | None,
+    nodes: int,
+    mirrors: list[str],
+    lock: Path | None,
 ) -> Context:
     if where not in ("auto", HOST, CONTAINER):
         raise _fail(f"--where {where}: auto, host or container")
-    if recap is not None and not recap.is_file():
-        raise _fail(f"--recap {recap}: no such file")
+    for option, path in (("--recap", recap), ("--lock", lock)):
+        if path is not None and not path.is_file():
+            raise _fail(f"{option} {path}: no such file")
     try:
         view = facts_view(load_facts(facts))
     except (OSError, ValueError) as error:
         raise _fail(str(error)) from None
     place = where_am_i(system) if where == "auto" else where
-    return Context(system, view, place, recap, nodes, mirrors)
+    return Context(system, view, place, recap, nodes, mirrors, lock or (_LOCK if _LOCK.is_file() else None))
 
 
 def _bundle(context: Context, report: Report, target: Path) -> None:

@@ -36,6 +36,7 @@ class Context:
     recap_file: Path | None = None
     nodes: int = 1  # hosts of the job, 0 = unknown
     extra_mirrors: list[str] = field(default_factory=list)
+    lock_file: Path | None = None  # images.lock of a checkout
 
     @cached_property
     def identity(self) -> Identity:

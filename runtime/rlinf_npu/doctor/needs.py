@@ -24,6 +24,7 @@ NEEDS: dict[str, tuple[str, Need]] = {
     "engine-facts": ("facts.json has no [engine]", lambda ctx: ctx.facts.engine is not None),
     "docker": ("no docker command", lambda ctx: ctx.system.which("docker") is not None),
     "mirrors": ("no mirror given", lambda ctx: bool(ctx.facts.mirrors or ctx.extra_mirrors)),
+    "lock": ("no images.lock here (--lock)", lambda ctx: ctx.lock_file is not None),
     "several-hosts": ("one host only", lambda ctx: ctx.multi_node),
     "recap": (
         "no recap.yaml given (--recap), or no recap command",

@@ -71,6 +71,7 @@ class Machine:
     nodes: int = 1
     mirrors: list[str] = field(default_factory=list)
     recap: Path | None = None
+    lock: Path | None = None
 
     def __post_init__(self) -> None:
         self._system_files()
@@ -120,8 +121,10 @@ class Machine:
         self.file(f"{SITE}/{name}/__init__.py", f"__version__ = {version!r}\n{body}\n")
         self.file(f"{SITE}/{name}-{version}.dist-info/METADATA", f"Name: {name}\nVersion: {version}\n")
 
-    def docker(self, engine: str = "26.1.5", buildx: str = "v0.13.1", compose: str = "2.26.1") -> None:
-        """Install a docker command that reports these versions."""
+    def docker(
+        self, engine: str = "26.1.5", buildx: str = "v0.13.1", compose: str = "2.26.1", images: tuple[str, ...] = ()
+    ) -> None:
+        """Install a docker command that reports these versions and images (lines: repository tag digest id)."""
         self.script(
             "/usr/local/bin/docker",
             'case "$1 $2" in',
@@ -129,6 +132,7 @@ class Machine:
             f'"buildx version") echo "github.com/docker/buildx {buildx} 788433953";;',
             f'"compose version") echo {compose};;',
             '"info --format") echo /var/lib/docker;;',
+            f"""'image ls') printf '%s\\n' '{chr(10).join(images)}';;""",
             "*) exit 1;;",
             "esac",
         )
@@ -227,7 +231,7 @@ class Machine:
     def context(self) -> Context:
         """Everything a rule gets."""
         view = facts_view(json.loads(json.dumps(self.facts)))
-        return Context(self.system(), view, self.where, self.recap, self.nodes, self.mirrors)
+        return Context(self.system(), view, self.where, self.recap, self.nodes, self.mirrors, self.lock)
 
     def _import_once(self, context: Context) -> None:
         """Put the known answer for these packages where Context keeps its own, or make it known."""

@@ -189,7 +189,9 @@ CASES: dict[str, tuple[Break, dict[str, str]]] = {
     # memory, processes, disk
     "docker's default shm": (_usage("/dev/shm", FsUsage(64 << 20, 64 << 20, 0, 0)), {"shm-small": "error"}),
     "shm full": (_usage("/dev/shm", FsUsage(32 * GIB, GIB, 0, 0)), {"shm-small": "warning"}),
-    "few files": (_file("/proc/self/limits", "Max open files 1024 1048576 files\n"), {"ulimits": "warning"}),
+    "few files": (_file("/proc/self/limits", "Max open files 1024 4096 files\n"), {"ulimits": "warning"}),
+    "few files, which Ray raises itself": (_file("/proc/self/limits", "Max open files 1024 524288 files\n"), {}),
+    "few threads": (_file("/proc/self/limits", "Max processes 512 1024 processes\n"), {"ulimits": "warning"}),
     "huge pages": (
         _file("/proc/meminfo", "MemTotal: 1000000 kB\nHugePages_Free: 300\nHugepagesize: 2048 kB\n"),
         {"hugepages": "warning"},

@@ -1,5 +1,6 @@
 """Each fault of a host fires exactly its rules; a healthy one is silent."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -51,6 +52,48 @@ def test_engine_that_does_not_answer(host: Machine) -> None:
     host.script("/usr/local/bin/docker", 'echo "permission denied while trying to connect" >&2', "exit 1")
     report = host.examine(("docker-unreachable",))
     assert "permission denied" in report.findings[0].evidence
+
+
+def _sha(character: str) -> str:
+    return "sha256:" + character * 64
+
+
+_LOCK = {
+    "schema": 1,
+    "releases": [
+        {"image": "rlinf-npu", "tag": "1", "digest": _sha("a"), "platforms": {"linux/arm64": _sha("b")}, "chip": "910b"}
+    ],
+}
+_OURS, _MIRROR, _LOCAL = "quay.example/x/rlinf-npu 1", "mirror.example/x/rlinf-npu 1", "rlinf-npu 1"
+IMAGES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "no image": ((), {}),
+    "the index's digest": ((f"{_OURS} {_sha('a')} {_sha('a')}",), {}),
+    "the platform's digest": ((f"{_MIRROR} {_sha('b')} {_sha('e')}",), {}),
+    "a name given after a pull by digest": ((f"{_OURS} {_sha('b')} {_sha('e')}", f"{_LOCAL} <none> {_sha('e')}"), {}),
+    "another tag": ((f"quay.example/x/rlinf-npu 2 {_sha('c')} {_sha('c')}",), {}),
+    "a mirror's other image": ((f"{_MIRROR} {_sha('c')} {_sha('c')}",), {"release-digest": "error"}),
+    "one of two is another": (
+        (f"{_OURS} {_sha('a')} {_sha('a')}", f"{_MIRROR} {_sha('c')} {_sha('c')}"),
+        {"release-digest": "error"},
+    ),
+    "built here": ((f"{_LOCAL} {_sha('d')} {_sha('d')}",), {"release-digest": "note"}),
+    "loaded into the old image store": ((f"{_MIRROR} <none> {_sha('e')}",), {}),
+}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_against_the_lock(host: Machine, name: str) -> None:
+    images, expected = IMAGES[name]
+    host.docker(images=images)
+    assert "release-digest" in host.examine(("release-digest",)).skipped
+    host.lock = host.file("/checkout/images.lock", json.dumps(_LOCK))
+    assert host.fired() == expected
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"releases": [{"image": "x"}]}', '{"releases": [7]}'])
+def test_a_damaged_lock_is_a_warning(host: Machine, text: str) -> None:
+    host.lock = host.file("/checkout/images.lock", text)
+    assert host.fired() == {"release-digest": "warning"}
 
 
 class _Server(BaseHTTPRequestHandler):

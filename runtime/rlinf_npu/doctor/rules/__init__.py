@@ -13,6 +13,7 @@ from rlinf_npu.doctor.rules import (  # noqa: F401  isort: skip
     hccl,
     cluster,
     engine,
+    release,
     network,
     data,
 )

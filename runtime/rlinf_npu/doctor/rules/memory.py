@@ -46,16 +46,17 @@ def shm_small(ctx: Context) -> Iterator[Hit]:
     where=CONTAINER,
     severity=Severity.WARNING,
     meaning="The limit is low for Ray: workers die with 'too many open files' or cannot start threads.",
-    fix="docker run --ulimit nofile=1048576 (compose: ulimits).",
-    link="https://docs.ray.io/en/latest/cluster/vms/user-guides/large-cluster-best-practices.html",
+    fix="compose.yaml leaves the engine's defaults: raise default-ulimits in /etc/docker/daemon.json, or add "
+    "ulimits to the service in a Compose file of your own; docker run --ulimit nofile=65536.",
+    link="https://github.com/ray-project/ray/issues/11239",
 )
 def ulimits(ctx: Context) -> Iterator[Hit]:
-    """Soft limits in /proc/self/limits."""
+    """Hard limits in /proc/self/limits: Ray raises its soft limit of open files to the hard one by itself."""
     text = ctx.system.read("/proc/self/limits") or ""
     for title, least in (("Max open files", limits().nofile), ("Max processes", limits().nproc)):
-        match = re.search(rf"^{title}\s+(\d+)", text, re.MULTILINE)  # "unlimited" does not match
+        match = re.search(rf"^{title}\s+\S+\s+(\d+)", text, re.MULTILINE)  # "unlimited" does not match
         if match and int(match[1]) < least:
-            yield Hit(f"{title}: {match[1]}, needed: {least}")
+            yield Hit(f"{title}: at most {match[1]}, needed: {least}")
 
 
 @rule(

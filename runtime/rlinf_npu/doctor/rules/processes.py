@@ -18,7 +18,7 @@ _REAPERS = {"tini", "docker-init", "dumb-init", "catatonit", "systemd", "init", 
     where=CONTAINER,
     severity=Severity.WARNING,
     meaning="Pid 1 is not an init: processes that die after a stop stay as zombies and keep the cards' memory.",
-    fix="Use the image's entrypoint, or docker run --init (compose: init: true).",
+    fix="Keep the image's entrypoint (tini; compose.yaml does), or docker run --init.",
     link=_ZOMBIES,
 )
 def pid1(ctx: Context) -> Iterator[Hit]:
