@@ -124,6 +124,24 @@ doctor: venv ## look this host over for what usually goes wrong
 compose: venv ## write compose.override.yaml: cards, driver, image; after a change of .env (make image does it too)
 	@$(BUILD) compose
 
+# --- publishing -------------------------------------------------------------------------------------------------------
+
+.PHONY: push
+push: venv ## push what was built as candidates (REGISTRY=host/namespace); prints their digests
+	@$(BUILD) push
+
+.PHONY: gate
+gate: venv ## test IMAGE=host/repository@sha256:... and attach the evidence to it (SUITE=full|quick)
+	@$(BUILD) gate
+
+.PHONY: promote
+promote: venv ## give the gated IMAGE=...@sha256:... its release tags
+	@$(BUILD) promote
+
+.PHONY: ci-local
+ci-local: venv ## the pipeline on this machine, against a registry on loopback (FROM=push begins later)
+	@$(BUILD) ci-local
+
 .PHONY: clean
 clean: ## remove what was built into this folder (images stay)
 	rm -rf build $(REPORTS) .mypy_cache .ruff_cache .pytest_cache

@@ -127,7 +127,7 @@ class RegistryClient:
         self, host: str, *, environ: Mapping[str, str] = os.environ, root: Path = Path("/"), **how: Any
     ) -> None:
         """Nothing is asked yet. See `Transport` for the arguments."""
-        self.host = host
+        self.host, self.environ = host, environ
         self.transport = Transport(host, environ=environ, root=root, **how)
 
     @classmethod

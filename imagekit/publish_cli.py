@@ -1,0 +1,127 @@
+"""`build.py push | gate | promote | ci-local`: publish what was tested."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from imagekit import engine as engines
+from imagekit import lookup
+from imagekit.errors import Problem
+from imagekit.manifest import load_manifest
+from imagekit.publish import chain, signing
+from imagekit.publish import promote as promotion
+from imagekit.publish import push as pushing
+from imagekit.publish.evidence import Evidence
+from imagekit.publish.gate import Gate
+
+app = typer.Typer(add_completion=False)
+out = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=not sys.stdout.isatty())
+ImageOption = Annotated[
+    str, typer.Option("--image", envvar="IMAGE", help="HOST/REPOSITORY@sha256:DIGEST", show_default=False)
+]
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False, highlight=False)
+
+
+def _engine() -> engines.Engine:
+    found = engines.find_engine()
+    if found is None:
+        raise Problem("no Docker engine answers", "make engine")
+    return found
+
+
+@app.command()
+def push(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Images; none means [publish] images.", show_default=False)
+    ] = None,
+    platform: Annotated[str, typer.Option(envvar="PLATFORM", help="This machine's if empty.")] = "",
+    base: Annotated[str, typer.Option(envvar="BASE", help="Which one, where both bases were built: cann | sim")] = "",
+) -> None:
+    """Push what was built as candidates; prints their digests and writes build/pushed-ARCH.json."""
+    manifest = load_manifest()
+    arch = lookup.pick_platform(manifest, platform)[0].arch
+    engine = _engine()
+    locals_ = [pushing.local_image(manifest, name, arch, base) for name in names or manifest.publish.images]
+    done = [pushing.push(manifest, engine, local, out) for local in locals_]
+    pushing.remember(done, arch)
+    for entry in done:
+        _say(f"pushed {entry.tag} ({entry.size / 1e6:,.1f} MB)")
+        _say(f"IMAGE={entry.reference}")
+
+
+@app.command()
+def gate(
+    image: ImageOption = "",
+    suite: Annotated[str, typer.Option(envvar="SUITE", help="Of images.toml; the required one if empty.")] = "",
+) -> None:
+    """Test an image by its digest and attach the evidence to it."""
+    manifest = load_manifest()
+    seen, why_not = Gate(manifest, _engine(), out, _say).run(_given(image), suite)
+    _show(seen)
+    for line in why_not:
+        _say(f"red: {line}")
+    if why_not:
+        raise typer.Exit(1)
+    unproven = (
+        "" if seen.suite == manifest.publish.required_suite else f"; promote wants {manifest.publish.required_suite}"
+    )
+    _say(f"green: suite {seen.suite}{unproven}")
+
+
+@app.command()
+def promote(image: ImageOption = "") -> None:
+    """Give a gated image its release tags, and the index of all architectures."""
+    _, tags = promotion.promote(load_manifest(), _given(image))
+    table = Table("tag", "digest", "platforms", "signature", title="released", title_justify="left")
+    for row in tags:
+        table.add_row(row.tag, row.digest, row.platforms, row.signature)
+    out.print(table)
+
+
+@app.command()
+def ci_local(
+    start: Annotated[str, typer.Option("--from", envvar="FROM", help=f"Begin at: {' | '.join(chain.STEPS)}")] = "lint",
+    suite: Annotated[str, typer.Option(envvar="SUITE", help="Of images.toml; the required one if empty.")] = "",
+) -> None:
+    """Run the pipeline on this machine, against a registry on loopback that is gone afterwards."""
+    rows = chain.run(load_manifest(), _say, start, suite)
+    table = Table("step", "result", "seconds", "", title="ci-local", title_justify="left")
+    for row in rows:
+        table.add_row(row.step, row.result, f"{row.seconds:.1f}", row.note)
+    out.print(table)
+    if any(row.result == "failed" for row in rows):
+        raise typer.Exit(1)
+
+
+def _given(image: str) -> str:
+    if not image:
+        raise Problem("no image given", "IMAGE=HOST/REPOSITORY@sha256:DIGEST, as `make push` prints it", usage=True)
+    return image
+
+
+def _show(seen: Evidence) -> None:
+    table = Table("check", "result", "", title=f"gate {seen.image} {seen.digest[:19]}", title_justify="left")
+    for run in seen.runs:
+        result = "failed" if run.failures or not run.passed else "passed"
+        cached = ", from the cache" if run.cached else f", {run.seconds:.0f} s"
+        table.add_row(
+            run.name, result, f"{run.passed} passed, {len(run.failures)} failed, {run.skipped} skipped{cached}"
+        )
+    report, size = seen.vulnerabilities, seen.budget
+    counted = sum(not finding.allowed for finding in report.findings)
+    words = report.note or f"{counted} count, {len(report.findings) - counted} allowed"
+    table.add_row("vulnerabilities", report.status, f"{words} ({report.tool}, {report.scope})")
+    table.add_row("size", size.status, size.note)
+    out.print(table)
+    for line in size.difference:
+        _say(f"  {line}")
+    for waiver in seen.waivers:
+        _say(f"waived until {waiver.until}: {', '.join(waiver.covers)} ({waiver.reason})")
+    signed, base = "signed" if signing.evidence_key() else "not signed", "simulated" if seen.simulated else "real"
+    _say(f"evidence: {signed}, {base} base")

@@ -1,0 +1,181 @@
+"""Push, gate, promote: real registry (TLS, login), real engine, real pytest, syft and pip-audit; tiny images."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from imagekit.errors import Problem
+from imagekit.publish import attachments
+from imagekit.publish.evidence import read
+from tests.e2e.publish_kit import Publisher, publisher
+from tests.e2e.registry_kit import registry, tiny
+
+__all__ = ["publisher", "registry", "tiny"]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+
+def test_a_good_image_is_published_as_it_was_tested(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    assert publisher.release_tags(image) == []
+    seen, why_not = publisher.gate(image)
+    assert (why_not, seen.green, seen.simulated) == ([], True, True)
+    assert [(run.name, run.passed, run.failures) for run in seen.runs] == [("tiny", 3, []), ("always", 1, [])]
+    assert publisher.database.asked == ["leftpad"]
+    tags = publisher.promote(image)
+    assert sorted(publisher.release_tags(image)) == sorted(tags)
+    assert all(tag.endswith("-sim") for tag in tags)
+    ours = {publisher.client.for_platform(image.tagged(tag), "linux/amd64").descriptor.digest for tag in tags}
+    assert ours == {image.digest}
+    assert [publisher.client.manifest(image.tagged(tag)).is_index for tag in tags] == [False, False, True, True]
+
+
+def test_what_is_attached(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    publisher.gate(image)
+    kinds = {entry.artifact_type for entry in publisher.client.referrers(image)}
+    assert kinds == {attachments.EVIDENCE, attachments.SPDX, attachments.CYCLONEDX, attachments.IN_TOTO}
+    (proof,) = attachments.all_of(publisher.client, image, attachments.EVIDENCE)
+    assert sorted(proof.files) == ["always.xml", "evidence.json", "tiny.xml"]
+    assert read(proof.files, image).digest == image.digest
+    statement = json.loads(attachments.newest_file(publisher.client, image, attachments.IN_TOTO) or b"")
+    assert statement["subject"][0]["digest"]["sha256"] == image.digest.partition(":")[2]
+    spdx = json.loads(attachments.newest_file(publisher.client, image, attachments.SPDX) or b"")
+    assert "leftpad" in [package["name"] for package in spdx["packages"]]
+
+
+def test_a_failing_image_never_gets_a_release_tag(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build(run="touch /broken"))
+    seen, why_not = publisher.gate(image)
+    assert why_not == ["test failed: tests.e2e.tiny_suite.tiny.test_is_not_broken"]
+    with pytest.raises(Problem, match="may not be published: test failed"):
+        publisher.promote(image)
+    assert not seen.green
+    assert publisher.release_tags(image) == []
+
+
+def test_a_tag_that_moves_meanwhile_changes_nothing(publisher: Publisher) -> None:
+    tested = publisher.push(publisher.build())
+    publisher.gate(tested)
+    other = publisher.push(publisher.build(run="touch /broken"))  # the same revision: the same candidate tag
+    candidate = next(tag for tag in publisher.client.tags(tested) if tag.startswith("candidate-"))
+    assert publisher.client.resolve(tested.tagged(candidate)).digest == other.digest != tested.digest
+    tags = publisher.promote(tested)
+    one = [tag for tag in tags if not publisher.client.manifest(tested.tagged(tag)).is_index]
+    assert {publisher.client.resolve(tested.tagged(tag)).digest for tag in one} == {tested.digest}
+
+
+def test_an_untested_image_is_not_published(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    with pytest.raises(Problem, match="no evidence of suite tiny"):
+        publisher.promote(image)
+    assert publisher.gate(image, "part")[1] == []
+    with pytest.raises(Problem, match="no evidence of suite tiny"):
+        publisher.promote(image)
+    assert publisher.release_tags(image) == []
+
+
+def test_evidence_of_another_state_of_the_suite(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    publisher.gate(image)
+    publisher.change(size_ratio=2.0)
+    with pytest.raises(Problem, match="another state of suite"):
+        publisher.promote(image)
+
+
+def test_green_results_are_used_again_but_not_for_secrets(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    publisher.gate(image)
+    again, _ = publisher.gate(image)
+    assert [(run.name, run.cached) for run in again.runs] == [("tiny", True), ("always", False)]
+    assert publisher.database.asked == ["leftpad", "leftpad"]
+    publisher.promote(image)
+
+
+def test_red_results_are_not_kept(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build(run="touch /broken"))
+    publisher.gate(image)
+    assert [run.cached for run in publisher.gate(image)[0].runs] == [False, False]
+
+
+def test_a_waiver_is_used_recorded_and_ends(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build(run="touch /broken"))
+    today = datetime.now(UTC).date()
+    publisher.waive("*.test_is_not_broken", today - timedelta(days=1))
+    assert "ended on" in " ".join(publisher.gate(image)[1])
+    publisher.waive("*.test_is_not_broken", today)
+    with pytest.raises(Problem, match="was red when it was gated"):  # a waiver must be on the record
+        publisher.promote(image)
+    seen, why_not = publisher.gate(image)
+    assert why_not == []
+    assert [waiver.covers for waiver in seen.waivers] == [["tests.e2e.tiny_suite.tiny.test_is_not_broken"]]
+    publisher.waive("*.test_is_not_broken", date(2020, 1, 1))  # time goes by between gate and promote
+    with pytest.raises(Problem, match="may not be published"):
+        publisher.promote(image)
+    assert publisher.release_tags(image) == []
+    publisher.waive("*.test_is_not_broken", today)
+    publisher.promote(image)
+
+
+def test_vulnerabilities(publisher: Publisher) -> None:
+    publisher.database.add("leftpad", "PYSEC-2026-1")
+    image = publisher.push(publisher.build())
+    seen, why_not = publisher.gate(image)
+    assert why_not == ["vulnerabilities failed: PYSEC-2026-1 in leftpad 1.0"]
+    assert (seen.vulnerabilities.tool, seen.vulnerabilities.scope) == ("pip-audit", "Python packages only")
+
+
+def test_a_database_out_of_reach_is_not_a_clean_report(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    publisher.database.stop()
+    publisher.environ["OSV_URL"] = publisher.database.url
+    seen, why_not = publisher.gate(image)
+    assert seen.vulnerabilities.status == "not checked"
+    assert why_not[0].startswith("vulnerabilities not checked: not checked: the vulnerability database")
+    with pytest.raises(Problem, match="vulnerabilities not checked"):
+        publisher.promote(image)
+
+
+def test_an_image_that_has_grown_is_held_back_and_explained(publisher: Publisher) -> None:
+    publisher.publish()
+    package = "d=/usr/lib/python3/dist-packages/bigone-2.0.dist-info; mkdir -p $d; touch $d/RECORD; "
+    package += "printf 'Metadata-Version: 2.1\\nName: bigone\\nVersion: 2.0\\n' >$d/METADATA; "
+    label = {"org__opencontainers__image__revision": "fedcba987654"}
+    image = publisher.push(publisher.build(run=f"{package} head -c 9000000 /dev/urandom >/grown", **label))
+    seen, why_not = publisher.gate(image)
+    assert len(why_not) == 1
+    assert why_not[0].startswith("size: ")
+    assert "+ pypi bigone 2.0" in seen.budget.difference
+    assert any(line.startswith("+ layer 9") and "/grown" in line for line in seen.budget.difference)
+
+
+def test_a_simulated_image_is_never_a_release(publisher: Publisher) -> None:
+    """Whatever its labels say half-heartedly: only `cann` and `false` together make a release."""
+    prefix = publisher.manifest.project.label_prefix.replace(".", "__")
+    image = publisher.push(publisher.build(simulated=False, **{f"{prefix}__simulated": ""}))
+    publisher.gate(image)
+    assert all(tag.endswith("-sim") for tag in publisher.promote(image))
+
+
+def test_a_real_image_from_uncommitted_files_is_not_published(publisher: Publisher) -> None:
+    label = {"org__opencontainers__image__revision": "fedcba987654-dirty"}
+    image = publisher.push(publisher.build(simulated=False, **label))
+    publisher.gate(image)
+    with pytest.raises(Problem, match="no commit has"):
+        publisher.promote(image)
+
+
+def test_an_unfixed_image_is_not_even_pushed(publisher: Publisher) -> None:
+    prefix = publisher.manifest.project.label_prefix.replace(".", "__")
+    with pytest.raises(Problem, match="never published"):
+        publisher.push(publisher.build(**{f"{prefix}__fixes": "none"}))
+
+
+def test_a_published_revision_stands_for_one_image(publisher: Publisher) -> None:
+    first = publisher.publish()
+    second = publisher.push(publisher.build())
+    publisher.gate(second)
+    with pytest.raises(Problem, match="published already"):
+        publisher.promote(second)
+    immutable = [tag for tag in publisher.release_tags(first) if "0123456789ab-amd64" in tag]
+    assert [publisher.client.resolve(first.tagged(tag)).digest for tag in immutable] == [first.digest]
