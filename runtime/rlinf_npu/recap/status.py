@@ -1,6 +1,7 @@
 """`recap status`: the four steps of a run."""
 
 import time
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -50,5 +51,9 @@ def _result(state: StepState) -> str:
     if state.status == "running" and state.log_dir:
         facts = read_json(state.log_dir / PROGRESS_FILE)
         return f"global step {facts['global_step']}/{facts['max_steps']}" if facts else str(state.log_dir)
-    shown = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in state.figures.items()}
-    return ", ".join(f"{key} {value}" for key, value in shown.items())
+    return ", ".join(f"{key} {_shown(value)}" for key, value in state.figures.items())
+
+
+def _shown(value: Any) -> str:
+    """Numbers short, of a path its last part."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value).rpartition("/")[2]

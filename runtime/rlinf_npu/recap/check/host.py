@@ -16,7 +16,7 @@ SHM = Path("/dev/shm")
 SHM_NEEDED = 2 * GB  # per machine, for Ray's object store and the data loaders' batches
 # A checkpoint holds the weights twice (shards and full_weights.pt) and two Adam moments, in float32 at most.
 BYTES_PER_PARAMETER = 4 * 4
-VALUE_HEAD_PARAMETERS = 5_000_000  # what the value model adds to SigLIP and Gemma
+VALUE_HEAD_PARAMETERS = 34_200_000  # what RLinf's value expert and head (gemma_1m) add to SigLIP and Gemma
 
 
 def check_host(config: Config) -> Iterator[Finding]:

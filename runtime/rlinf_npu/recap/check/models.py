@@ -43,7 +43,7 @@ def weights(folder: Path) -> Iterator[Finding]:
         except ValueError as problem:
             yield error(path, str(problem), "download this file again")
     if parameters:
-        yield ok(folder, f"{parameters / 1e6:.0f} M parameters in {len(names)} file(s)")
+        yield ok(folder, f"{parameters / 1e6:,.1f} M parameters in {len(names)} file(s)")
 
 
 def read_config(folder: Path, what: str) -> tuple[dict[str, Any], list[Finding]]:
