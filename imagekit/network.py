@@ -65,7 +65,7 @@ class NetworkSettings:
             Problem: a variable names a CA bundle that is not there.
         """
         return cls(
-            ca=_find_ca(environ, root),
+            ca=find_ca(environ, root),
             http_proxy=_either(environ, "http_proxy"),
             https_proxy=_either(environ, "https_proxy"),
             no_proxy=_either(environ, "no_proxy"),
@@ -136,7 +136,12 @@ class NetworkSettings:
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items() if value)
 
 
-def _find_ca(environ: Mapping[str, str], root: Path) -> Path | None:
+def find_ca(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Path | None:
+    """Return the CA bundle that a variable names, else the system's, None when there is none.
+
+    Raises:
+        Problem: a variable names a file that is not there.
+    """
     for name in CA_VARIABLES:
         if value := environ.get(name):
             if not Path(value).is_file():

@@ -62,7 +62,7 @@ def layer_changes(before: Mapping[str, tuple[int, str]], after: Mapping[str, tup
     rows = [(size, "+", step) for digest, (size, step) in after.items() if digest not in before]
     rows += [(size, "-", step) for digest, (size, step) in before.items() if digest not in after]
     return [
-        f"{sign} layer {size / 1e6:,.1f} MB {step[:80]}".rstrip() for size, sign, step in sorted(rows, reverse=True)
+        f"{sign} layer {size / 1e6:,.1f} MB {step[:160]}".rstrip() for size, sign, step in sorted(rows, reverse=True)
     ]
 
 

@@ -63,7 +63,7 @@ class Gate:
         """
         image = place.by_digest(text)
         suite = suite or self.manifest.publish.required_suite
-        suites.jobs(self.manifest, suite)
+        whole = suites.suite_hash(self.manifest, suite)
         key = signing.evidence_key(self.environ)
         client = RegistryClient.of(image, environ=self.environ, **self.client_options)
         found, identity = self._look(client, image)
@@ -72,11 +72,13 @@ class Gate:
         reports = self.reports / image.digest.partition(":")[2][:12]
         remove = transfer.pull(self.engine.client(), image, client.transport.credentials, self.console)
         try:
-            runs = self._suites(identity, image, suite, reports)
+            runs = self._suites(identity, image, suite, whole, reports)
         finally:
             remove()
         listed = sbom.make(client, image, self.say, self.cache / "sbom")
-        seen = self._evidence(client, found, identity, suite, begun, runs, listed)
+        if suites.suite_hash(self.manifest, suite) != whole:
+            raise Problem("the suite was changed while it ran", "gate again, from a checkout that nobody edits")
+        seen = self._evidence(client, found, identity, suite, whole, begun, runs, listed)
         why_not = evidence.complaints(seen, self.manifest, _today())
         seen = seen.model_copy(update={"green": not why_not})
         self._attach(client, found, seen, listed, key, reports)
@@ -97,8 +99,7 @@ class Gate:
             )
         return found, identity
 
-    def _suites(self, identity: Identity, image: Reference, suite: str, reports: Path) -> list[SuiteRun]:
-        whole = suites.suite_hash(self.manifest, suite)
+    def _suites(self, identity: Identity, image: Reference, suite: str, whole: str, reports: Path) -> list[SuiteRun]:
         runs = []
         for job in suites.jobs(self.manifest, suite):
             kept = cache.place(self.cache / "gate", identity.content, whole, job)
@@ -116,6 +117,7 @@ class Gate:
         found: ImageManifest,
         identity: Identity,
         suite: str,
+        whole: str,
         begun: datetime.datetime,
         runs: list[SuiteRun],
         listed: Sbom,
@@ -135,7 +137,7 @@ class Gate:
             simulated=identity.simulated,
             labels=identity.labels,
             suite=suite,
-            suite_hash=suites.suite_hash(self.manifest, suite),
+            suite_hash=whole,
             started=begun,
             finished=datetime.datetime.now(UTC),
             host=_host(self.engine),

@@ -94,6 +94,16 @@ def identify(manifest: Manifest, config: Mapping[str, Any]) -> Identity:
     return Identity(name, flavour, simulated, content_hash(config), labels)
 
 
+def from_inspect(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what `docker image inspect` says into the words of the registry's configuration."""
+    return {
+        "architecture": attrs["Architecture"],
+        "os": attrs["Os"],
+        "config": attrs["Config"],
+        "rootfs": {"diff_ids": attrs["RootFS"]["Layers"]},
+    }
+
+
 def releases(manifest: Manifest, identity: Identity) -> Releases:
     """Return the release tags of an image; they end in -sim for a simulated one."""
     flavour = identity.flavour

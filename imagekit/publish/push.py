@@ -17,7 +17,7 @@ from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
 from imagekit.publish import attachments, place, provenance, transfer
-from imagekit.publish.identity import Identity, identify, refuse_unfixed
+from imagekit.publish.identity import Identity, from_inspect, identify, refuse_unfixed
 from imagekit.registry import Altered, File, Reference, RegistryClient
 from imagekit.tags import SIM
 
@@ -71,7 +71,7 @@ def push(
         Problem: not an image of ours, unfixed, or one of the registry's errors.
     """
     docker = engine.client()
-    here = _config(docker, local)
+    here = _inspect(docker, local)
     identity = identify(manifest, here)
     refuse_unfixed(identity)
     target = place.repository(manifest, identity.name, environ).tagged(identity.candidate)
@@ -114,16 +114,8 @@ def builder(environ: Mapping[str, str]) -> str:
     return environ.get("CI_JOB_URL") or "local"
 
 
-def _config(docker: DockerClient, local: str) -> dict[str, Any]:
-    """Return what `docker image inspect` says, in the words of the registry's configuration."""
+def _inspect(docker: DockerClient, local: str) -> dict[str, Any]:
     try:
-        attrs = docker.images.get(local).attrs
+        return from_inspect(docker.images.get(local).attrs)
     except ImageNotFound:
         raise Problem(f"{local} is not on this machine", "make image") from None
-    config = attrs["Config"]
-    return {
-        "architecture": attrs["Architecture"],
-        "os": attrs["Os"],
-        "config": config,
-        "rootfs": {"diff_ids": attrs["RootFS"]["Layers"]},
-    }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import certifi
 
-from imagekit.network import NetworkSettings
+from imagekit.network import find_ca
 
 CERTS_D = "etc/docker/certs.d"
 
@@ -35,7 +35,7 @@ def for_host(host: str, *, environ: Mapping[str, str] = os.environ, root: Path =
     Raises:
         Problem: a variable names a bundle that is not there.
     """
-    bundle = NetworkSettings.from_host(environ=environ, root=root).ca or Path(certifi.where())
+    bundle = find_ca(environ, root) or Path(certifi.where())
     folder = root / CERTS_D / host
     own = sorted(folder.glob("*.crt")) if folder.is_dir() else []
     pairs = [

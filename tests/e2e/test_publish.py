@@ -146,7 +146,7 @@ def test_an_image_that_has_grown_is_held_back_and_explained(publisher: Publisher
     assert len(why_not) == 1
     assert why_not[0].startswith("size: ")
     assert "+ pypi bigone 2.0" in seen.budget.difference
-    assert any(line.startswith("+ layer 9") and "/grown" in line for line in seen.budget.difference)
+    assert any(line.startswith("+ layer 9.0 MB RUN") and "/grown" in line for line in seen.budget.difference)
 
 
 def test_a_simulated_image_is_never_a_release(publisher: Publisher) -> None:

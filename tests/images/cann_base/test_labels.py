@@ -36,7 +36,7 @@ TAG = re.compile(
 def parts(subject: Subject) -> list[re.Match[str]]:
     """Every tag, taken apart."""
     if not subject.tags:
-        pytest.skip("image given by IMAGE: its tags are not recorded")
+        pytest.skip("image given by IMAGE without a digest: its tags are not known")
     found = [TAG.fullmatch(tag) for tag in subject.tags]
     assert all(found), f"not in the grammar: {subject.tags}"
     return [match for match in found if match]
@@ -104,9 +104,11 @@ def test_one_readable_and_one_immutable_tag(subject: Subject, parts: list[re.Mat
 def test_tags_point_to_the_built_digest(subject: Subject) -> None:
     """What is tested is what was built, and later what is published."""
     if not subject.digest:
-        pytest.skip("image given by IMAGE: nothing recorded")
+        pytest.skip("image given by IMAGE without a digest: nothing recorded")
     if engine().containerd_store:  # there an image's id is its manifest's digest
         assert subject.id == subject.digest
+    if not subject.built:
+        return  # its tags are about to be given, in a registry
     ids = {tag: client().images.get(tag).id for tag in subject.tags}
     assert ids == dict.fromkeys(subject.tags, subject.id)
 

@@ -14,6 +14,7 @@ from imagekit import lookup
 from imagekit.engine import Engine, find_engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.publish.identity import from_inspect, identify, releases
 from imagekit.tags import SIM, UNFIXED
 from tests.images.support.container import Container
 
@@ -56,8 +57,10 @@ class Subject:
     Attributes:
         name: of images.toml.
         id: what containers are started from: an image id, so that a tag that moves meanwhile changes nothing.
-        tags: as the build record says; empty for an image given by IMAGE.
-        size: unpacked bytes, as the build record says; 0 for an image given by IMAGE.
+        tags: as the build record says; those it would be published under for a digest given by IMAGE, else empty.
+        digest: as the build record says, or as IMAGE does.
+        size: unpacked bytes, as the build record says, or as the engine does for a digest given by IMAGE; else 0.
+        built: on this machine, so that its tags are here.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Subject:
     tags: tuple[str, ...] = ()
     digest: str = ""
     size: int = 0
+    built: bool = False
 
     @functools.cached_property
     def attrs(self) -> dict[str, Any]:
@@ -170,16 +174,25 @@ def subject(name: str, fixes: bool = True) -> Subject:
     entry = built["images"][name]
     # By digest: a tag may have moved since, and what the record describes is what is to be tested.
     reference = entry["digest"] if engine().containerd_store else entry["tags"][0]
-    return Subject(name, _id_of(reference), tuple(entry["tags"]), entry["digest"], entry["size"])
+    return Subject(name, _id_of(reference), tuple(entry["tags"]), entry["digest"], entry["size"], built=True)
 
 
 def from_reference(name: str, reference: str) -> Subject:
-    """An image that was named, not built by the last `make image`: nothing is recorded about it.
+    """An image that was named, not built by the last `make image`.
+
+    By digest, as a gate names it, it is looked at as what is about to be published; otherwise nothing is known of it.
 
     Raises:
         Missing: not on this machine.
     """
-    return Subject(name, _id_of(reference))
+    digest = reference.partition("@")[2]
+    if not digest:
+        return Subject(name, _id_of(reference))
+    image = client().images.get(_id_of(reference))
+    tags = releases(manifest(), identify(manifest(), from_inspect(image.attrs)))
+    size = sum(layer["Size"] for layer in image.history())
+    planned = (f"{name}:{tags.arch_readable}", f"{name}:{tags.arch_immutable}")
+    return Subject(name, str(image.id), planned, digest, size)
 
 
 def _id_of(reference: str) -> str:
