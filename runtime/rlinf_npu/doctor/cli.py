@@ -1,18 +1,21 @@
 """The `doctor` command."""
 
 import json
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from rlinf_npu.doctor import render
 from rlinf_npu.doctor.collect import collect as write_bundle
 from rlinf_npu.doctor.context import Context, where_am_i
+from rlinf_npu.doctor.explain import Explanation, explain_log
 from rlinf_npu.doctor.explain import explain as explain_code
-from rlinf_npu.doctor.explain import explain_log
 from rlinf_npu.doctor.factsview import facts_view
 from rlinf_npu.doctor.model import CONTAINER, HOST, Report
 from rlinf_npu.doctor.registry import all_rules
@@ -77,6 +80,12 @@ def doctor(
     raise typer.Exit(report.exit_code(strict))
 
 
+def _console() -> Console:
+    """A pipe or file has no width; 80 columns, the usual guess, break more than they help."""
+    told = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    return Console(width=None if told else render.WIDEST)
+
+
 def _patterns(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -85,7 +94,7 @@ def _list(markdown: bool) -> None:
     if markdown:
         print(render.rules_markdown(all_rules()), end="")
     else:
-        Console().print(render.rules_table(all_rules()))
+        _console().print(render.rules_table(all_rules()))
 
 
 def _context(
@@ -122,7 +131,7 @@ def _print(report: Report, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.as_dict(), indent=2))
     else:
-        render.report_table(report, Console())
+        render.report_table(report, _console())
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # -8005 is a code, not an option
@@ -135,13 +144,27 @@ def explain(
     """Say what error codes mean, where that is documented, and what to do."""
     if not codes and sys.stdin.isatty():
         raise _fail("give codes (doctor explain 507033) or a log on stdin (doctor explain < log)")
-    answers = [explain_code(code) for code in codes] if codes else explain_log(sys.stdin)
+    answers = [explain_code(code) for code in codes] if codes else _explain_stdin()
     if as_json:
         print(json.dumps([answer.as_dict() for answer in answers], indent=2))
     elif answers:
-        render.explanations(answers, Console())
+        render.explanations(answers, _console())
     else:
         print("no known code or fault line in this log")
+
+
+def _explain_stdin() -> list[Explanation]:
+    """The log on stdin; a bar on a terminal, which a log of a few megabytes does not live to see."""
+    try:
+        status = os.fstat(sys.stdin.fileno())
+        size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    except OSError:
+        size = None
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    errors = Console(stderr=True)
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("", total=size)
+        return explain_log(sys.stdin.buffer, lambda done: bar.update(task, completed=done))
 
 
 def main() -> None:

@@ -1,24 +1,14 @@
 """`doctor explain`: what a code means, where that is documented, what to do; and codes found in a log."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
-from rlinf_npu.doctor.tables import Code, codes, families, signatures, sources
-
-# Progress bars and dumped tensors make lines of megabytes; what tells a fault stands at a line's start.
-_LONGEST_LINE = 2000
+from rlinf_npu.doctor.logscan import scan
+from rlinf_npu.doctor.tables import Code, Signature, codes, families, signatures, sources
 
 UNDOCUMENTED = "No public page that we know documents this code."
-
-# Where codes stand in logs. Bare numbers are taken only after words that announce a code.
-_TEXT_CODE = re.compile(r"(?<![0-9A-Za-z_])(E[0-9A-Z]\d{4}|ERR\d{5})(?![0-9A-Za-z_])")
-_DCMI_CODE = re.compile(r"(?<![\w.])(-8\d{3})\b")
-_ACL_CODE = re.compile(
-    r"(?:error code is|runtime result = |acl ?error|ret(?:code)?\s*[=:\[]|result\s*[=:])\s*(\d{6})\b", re.IGNORECASE
-)
-_HCCL_CODE = re.compile(r"HCCL function error:.{0,300}?error code is (\d{1,2})\b")
 
 
 @dataclass
@@ -63,28 +53,24 @@ def explain(code: str) -> Explanation:
     return Explanation(wanted)
 
 
-def explain_log(lines: Iterable[str]) -> list[Explanation]:
-    """Every known code and fault line of a log, in the order of their first occurrence."""
-    found: dict[str, Explanation] = {}
-    for whole in lines:
-        line = whole[:_LONGEST_LINE]
-        for code in _codes_in(line):
-            _count(found, code, line, explain(code))
-        for signature in signatures():
-            if signature.search(line):
-                answer = Explanation(
-                    signature.id, "", signature.meaning, signature.fix, signature.link, npufix=list(signature.npufix)
-                )
-                _count(found, signature.id, line, answer)
-    return list(found.values())
+def explain_log(log: BinaryIO, progress: Callable[[int], None] = lambda _: None) -> list[Explanation]:
+    """Every known code and fault line of a log, in the order of their first occurrence.
+
+    Args:
+        log: read to its end.
+        progress: is told how many bytes have been read.
+    """
+    answers: dict[str, Explanation] = {}
+    known = {signature.id: signature for signature in signatures()}
+    for found in scan(log, progress):
+        if found.key not in answers:
+            answers[found.key] = _of_signature(known[found.key]) if found.key in known else explain(found.key)
+            answers[found.key].line = found.line.strip()[:300]
+        answers[found.key].count += 1
+    return list(answers.values())
 
 
-def _codes_in(line: str) -> list[str]:
-    hccl = [f"hccl:{number}" for number in _HCCL_CODE.findall(line)]
-    return hccl + [code for pattern in (_TEXT_CODE, _ACL_CODE, _DCMI_CODE) for code in pattern.findall(line)]
-
-
-def _count(found: dict[str, Explanation], key: str, line: str, answer: Explanation) -> None:
-    entry = found.setdefault(key, answer)
-    entry.count += 1
-    entry.line = entry.line or line.strip()[:300]
+def _of_signature(signature: Signature) -> Explanation:
+    return Explanation(
+        signature.id, "", signature.meaning, signature.fix, signature.link, npufix=list(signature.npufix)
+    )

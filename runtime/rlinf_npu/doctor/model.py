@@ -19,6 +19,7 @@ class Severity(IntEnum):
     ERROR = 2  # training will not start, or will fail
 
 
+SCHEMA = 1  # of the JSON report
 HOST = "host"
 CONTAINER = "container"
 BOTH = "both"
@@ -101,8 +102,8 @@ class Report:
         return 2 if self.broken else 0
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-ready form; severities by name."""
-        document = asdict(self)
+        """JSON-ready form; severities by name. Keys are only ever added within one `schema` (docs/doctor.md)."""
+        document = {"schema": SCHEMA} | asdict(self)
         for finding in document["findings"]:
             finding["severity"] = Severity(finding["severity"]).name.lower()
         return document

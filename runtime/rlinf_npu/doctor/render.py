@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +10,7 @@ from rich.text import Text
 from rlinf_npu.doctor.explain import Explanation
 from rlinf_npu.doctor.model import Finding, Report, Rule, Severity
 
+WIDEST = 120  # columns; longer lines are hard to read
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
@@ -19,42 +21,54 @@ def report_table(report: Report, console: Console) -> None:
             f"[bold magenta]simulated[/]: driver, cards or image are not real ({', '.join(report.simulated)})"
         )
     if report.findings:
-        table = Table(show_lines=True, title=f"Findings ({report.where})")
-        for column in ("", "Rule", "Evidence", "Meaning, fix, link"):
-            table.add_column(column, overflow="fold")
+        # Two columns only: what people copy (paths, commands, links) stays whole on 80 columns.
+        table = Table(
+            box=box.SQUARE,
+            show_lines=True,
+            show_header=False,
+            title=f"Findings ({report.where})",
+            width=min(console.width, WIDEST),
+        )
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold", ratio=1)
         for finding in report.findings:
-            table.add_row(*_row(finding))
+            table.add_row(Text(finding.severity.name.lower(), style=_STYLE[finding.severity]), _explained(finding))
         console.print(table)
     for name, reason in report.broken.items():
         console.print(Text(f"rule {name} failed itself: {reason}", style="red"))
     console.print(Text(_summary(report)))
 
 
-def _row(finding: Finding) -> tuple[Text, Text, Text, Group]:
+def _explained(finding: Finding) -> Group:
     rule = finding.rule if finding.kind is None else f"{finding.rule} / {finding.kind}"
-    explanation = Group(
-        Text(finding.meaning), Text(f"Fix: {finding.fix}", style="green"), Text(finding.link, style="dim")
+    return Group(
+        Text.assemble((finding.title, "bold"), f" ({rule})"),
+        Text(f"read: {finding.evidence}"),
+        Text(finding.meaning),
+        Text(f"fix: {finding.fix}", style="green"),
+        Text(finding.link, style="dim"),
     )
-    mark = Text(finding.severity.name.lower(), style=_STYLE[finding.severity])
-    return mark, Text(f"{finding.title}\n{rule}"), Text(finding.evidence), explanation
 
 
 def _summary(report: Report) -> str:
     numbers = {severity: sum(finding.severity == severity for finding in report.findings) for severity in Severity}
-    verdict = (
-        "healthy" if not report.findings else f"{numbers[Severity.ERROR]} errors, {numbers[Severity.WARNING]} warnings"
-    )
+    counted = [
+        f"{number} {severity.name.lower()}{'s' * (number != 1)}" for severity, number in numbers.items() if number
+    ]
+    verdict = ", ".join(reversed(counted)) or "healthy"
     skipped = f", {len(report.skipped)} not applicable here (--json says why)" if report.skipped else ""
-    return f"{verdict}: {len(report.checked)} rules checked on this {report.where}{skipped}"
+    rules = f"{len(report.checked)} rule{'s' * (len(report.checked) != 1)}"
+    return f"{verdict}: {rules} checked on this {report.where}{skipped}"
 
 
 def rules_table(rules: Iterable[Rule]) -> Table:
-    """`doctor --list`."""
-    table = Table(title="Rules")
-    for column in ("Rule", "Where", "Severity", "Meaning", "Link"):
-        table.add_column(column, overflow="fold")
+    """`doctor --list`; fixes and links are in `--list --markdown`."""
+    table = Table(title="Rules", box=box.SIMPLE)
+    for column in ("Rule", "Where", "Severity"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("Meaning", overflow="fold")
     for rule in rules:
-        table.add_row(rule.id, rule.where, rule.severity.name.lower(), Text(rule.meaning), Text(rule.link, style="dim"))
+        table.add_row(rule.id, rule.where, rule.severity.name.lower(), Text(rule.meaning))
     return table
 
 
@@ -78,14 +92,15 @@ def explanations(answers: Iterable[Explanation], console: Console) -> None:
     for answer in answers:
         times = f" ({answer.count} x)" if answer.count else ""
         console.print(Text(f"{answer.code}{times}  {answer.name}".rstrip(), style="bold"))
-        console.print(Text(f"  means: {answer.meaning}"))
-        console.print(Text(f"  do:    {answer.fix}", style="green"))
-        if answer.npufix:
-            console.print(Text(f"  npufix: {', '.join(answer.npufix)}"))
-        console.print(Text(f"  documented: {answer.documented or 'nowhere public'}", style="dim"))
-        if answer.seen:
-            console.print(
-                Text(f"  seen: {' '.join(answer.seen)}{f' ({answer.seen_as})' if answer.seen_as else ''}", style="dim")
-            )
-        if answer.line:
-            console.print(Text(f"  first: {answer.line}", style="dim"))
+        seen = f" ({answer.seen_as})" if answer.seen_as else ""
+        lines = [
+            ("means", answer.meaning, ""),
+            ("do", answer.fix, "green"),
+            ("npufix", ", ".join(answer.npufix), ""),
+            ("documented", answer.documented or "nowhere public", "dim"),
+            ("seen", " ".join(answer.seen) + seen, "dim"),
+            ("first", answer.line, "dim"),
+        ]
+        for title, text, style in lines:
+            if text:  # soft_wrap: the terminal breaks lines, so that links stay whole
+                console.print(Text(f"  {title}: {text}", style=style), soft_wrap=True)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from doctor_machine import MANIFEST, Machine
+from doctor_machine import DRIVER, MANIFEST, Machine, smi_table
 from rlinf_npu.doctor.cli import app
 from rlinf_npu.doctor.registry import all_rules
 from rlinf_npu.doctor.render import rules_markdown
@@ -43,6 +43,51 @@ def test_problem_as_table_and_json(host: Machine, arguments: list[str]) -> None:
     assert [(finding["rule"], finding["severity"], finding["kind"]) for finding in document["findings"]] == [
         ("docker-old", "error", "buildx")
     ]
+
+
+def test_json_keeps_its_form(host: Machine, arguments: list[str]) -> None:
+    """docs/doctor.md promises these keys; a new one is added there and here, none goes away."""
+    host.docker(buildx="v0.9.1")
+    document = json.loads(_run(*arguments, "--json").stdout)
+    assert list(document) == ["schema", "where", "simulated", "findings", "checked", "skipped", "broken"]
+    assert document["schema"] == 1
+    assert set(document["findings"][0]) == {
+        "rule", "kind", "title", "severity", "evidence", "meaning", "fix", "link"
+    }  # fmt: skip
+    answer = json.loads(_run("explain", "--json", "507033").stdout)[0]
+    assert set(answer) == {
+        "code", "name", "meaning", "fix", "documented", "seen", "seen_as", "npufix", "count", "line"
+    }  # fmt: skip
+    page = (REPOSITORY / "docs/doctor.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in page for key in [*document, *document["findings"][0], *answer])
+
+
+def test_a_broken_rule_is_exit_2(host: Machine, arguments: list[str]) -> None:
+    host.file("/proc/self/status", "Uid:\tx\ty\tz\n")
+    result = _run(*arguments[:-1], "node-access")
+    assert result.exit_code == 2
+    assert "rule node-access failed itself" in result.output
+
+
+@pytest.mark.parametrize("columns", ["80", "120", "300"])
+def test_the_table_fits_and_links_stay_whole(host: Machine, arguments: list[str], columns: str) -> None:
+    host.remove(DRIVER)
+    host.docker(buildx="v0.9.1")
+    host.remove("/dev/davinci0")
+    output = CliRunner(env={"PATH": "/usr/local/bin", "COLUMNS": columns}).invoke(app, arguments).stdout
+    table = [line for line in output.splitlines() if line.startswith("│")]
+    assert {len(line) for line in table} == {min(int(columns), 120)}
+    for link in ("https://github.com/vllm-project/vllm-ascend/issues/1440", "https://docs.docker.com/engine/install/"):
+        assert any(link in line for line in table), output
+    assert "\x1b" not in output, "no colours where nobody sees them"
+
+
+def test_worst_come_first_in_the_table(host: Machine, arguments: list[str]) -> None:
+    host.npu_smi(smi_table(8, health="Warning", used=40000))
+    host.remove(DRIVER)
+    output = _run(*arguments[:-1], "driver-missing,card-health").stdout
+    severities = [line.split()[1] for line in output.splitlines() if line.startswith("│ ") and line[2] != " "]
+    assert severities == ["error"] + 8 * ["warning"]
 
 
 def test_strict_makes_warnings_problems(host: Machine, arguments: list[str]) -> None:
