@@ -1,4 +1,4 @@
-"""Measure what building costs, as ratios in one run on one machine: absolute seconds say more about the machine.
+"""Measure what building and running cost, as ratios in one run on one machine: seconds say more about the machine.
 
 Nothing here is asserted by a test. Builds are made from a copy of the tracked files, so the checkout stays as it is.
 """
@@ -20,12 +20,15 @@ from rich.console import Console
 from rich.table import Table
 
 from imagekit.builder import unpacked_size
+from imagekit.compose.host import simulated_mounts
 from imagekit.compose.record import REAL, find_built
+from imagekit.compose.render import sim_services
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.locks import LOCKS
 from imagekit.manifest import ROOT, Manifest, Platform
 from imagekit.network import NetworkSettings
+from imagekit.planner import SIM_DRIVER
 from imagekit.process import Say
 from imagekit.tags import SIM
 
@@ -161,10 +164,51 @@ def median(measure: Callable[[], float], repeat: int, say: Say, label: str) -> f
     return statistics.median(figures)
 
 
-def run(
+def recap_overhead(manifest: Manifest, engine: Engine, platform: Platform, say: Say, repeat: int) -> list[Row]:
+    """Run the four steps on the tiny fixtures through `recap` and as bare commands, in one container with two cards.
+
+    Raises:
+        Problem: no simulated image, or a run failed.
+    """
+    built = find_built(ROOT / "build", "rlinf-npu", platform.arch, SIM)
+    if built is None:
+        raise Problem("no simulated image has been built", "make image BASE=sim")
+    driver = ROOT / "build" / SIM_DRIVER / platform.arch
+    cards = sim_services(built, simulated_mounts(manifest.devices, driver), manifest.devices)["cards"]
+    command = [
+        *engine.docker,
+        "run",
+        "--rm",
+        "--shm-size=8g",
+        "--tmpfs=/work:exec,mode=1777",
+        f"--user={cards['user']}",
+    ]
+    command += [f"--device={device}" for device in cards["devices"]]
+    command += [f"--env={name}={cards['environment'][name]}" for name in manifest.devices.visible]
+    command += [f"--volume={m['source']}:{m['target']}:ro" for m in cards["volumes"] if m["type"] == "bind"]
+    command += ["--env=HOME=/tmp", built.reference, "python", "-m", "rlinf_npu.recap.overhead", "/work", str(repeat)]
+    say("the four steps through recap and bare, in turns")
+    with subprocess.Popen(
+        command, env=os.environ | engine.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout and child.stderr
+        said = []
+        for line in child.stderr:
+            said.append(line.rstrip())
+            say(f"  {said[-1]}")
+        answer = child.stdout.read()
+    if child.returncode:
+        raise Problem(f"the run failed: {said[-1] if said else 'without a word'}", "make test-smoke must work first")
+    seconds = {name: statistics.median(figures) for name, figures in json.loads(answer).items()}
+    ratio = seconds["recap"] / seconds["bare"]
+    measured, against = f"{seconds['recap']:.1f} s", f"four bare commands {seconds['bare']:.1f} s"
+    return [Row("recap, tiny run", measured, against, f"{ratio:.3f} x", "1.05 x")]
+
+
+def build_rows(
     manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int
 ) -> list[Row]:
-    """Measure everything and return the rows."""
+    """Measure builds: size, a change, the package step."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = Path(scratch) / "checkout"
@@ -197,6 +241,33 @@ def run(
                 lambda: packages_bare(manifest, engine, base, secrets, platform.machine), repeat, say, "bare uv"
             )
         rows.append(Row("packages, cold", f"{ours:.1f} s", f"bare uv {bare:.1f} s", f"{ours / bare:.2f} x", "1.3 x"))
+    return rows
+
+
+PARTS = ("build", "overhead")
+
+
+def run(
+    manifest: Manifest,
+    engine: Engine,
+    platform: Platform,
+    network: NetworkSettings,
+    say: Say,
+    repeat: int,
+    only: str = "",
+) -> list[Row]:
+    """Measure everything, or one of PARTS, and return the rows.
+
+    Raises:
+        Problem: there is no such part.
+    """
+    if only and only not in PARTS:
+        raise Problem(f"--only {only}: no such part", f"one of {', '.join(PARTS)}", usage=True)
+    rows = []
+    if only in ("", "build"):
+        rows += build_rows(manifest, engine, platform, network, say, repeat)
+    if only in ("", "overhead"):
+        rows += recap_overhead(manifest, engine, platform, say, repeat)
     return rows
 
 

@@ -262,13 +262,15 @@ def drift() -> None:
 @app.command(name="bench")
 def run_bench(
     repeat: Annotated[int, typer.Option(min=1, envvar="REPEAT", help="Turns per figure; the median counts.")] = 3,
+    only: Annotated[str, typer.Option(envvar="ONLY", help="build | overhead (of recap over the bare steps)")] = "",
     mirror: MirrorOption = "",
 ) -> None:
-    """Measure builds as ratios in one run; some ten minutes per turn."""
+    """Measure builds and recap as ratios in one run; some ten minutes per turn."""
     manifest = load_manifest()
     engine = engines.ensure_engine(manifest, say)
     network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
-    bench.show(bench.run(manifest, engine, lookup.pick_platform(manifest, "")[0], network, say, repeat), out)
+    platform = lookup.pick_platform(manifest, "")[0]
+    bench.show(bench.run(manifest, engine, platform, network, say, repeat, only), out)
 
 
 def main() -> None:

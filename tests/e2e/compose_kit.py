@@ -135,6 +135,18 @@ class Project:
                 raise Failed(f"{service} did not get there within {seconds:g} s:\n{self.logs(service)[-3000:]}")
             time.sleep(0.5)
 
+    def ended(self, service: str, seconds: float) -> None:
+        """Wait until a service has ended.
+
+        Raises:
+            Failed: it still runs.
+        """
+        deadline = time.monotonic() + seconds
+        while self.container(service)["State"]["Running"]:
+            if time.monotonic() > deadline:
+                raise Failed(f"{service} still runs after {seconds:g} s:\n{self.logs(service)[-3000:]}")
+            time.sleep(0.2)
+
     def remove(self) -> None:
         """Everything of this project: containers, volumes, network."""
         self.compose("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "5")

@@ -9,60 +9,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from imagekit.manifest import load_manifest
-from tests.e2e.compose_kit import RUN, Project, why_not
+from tests.e2e.compose_kit import RUN, Project
+from tests.e2e.compose_runs import PROBE, TRAIN_SECONDS, new_project
 
-TRAIN_SECONDS = 1500  # two minutes on an idle machine with two cores
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * TRAIN_SECONDS)]
-
-# Rows and digests of the results; a checkpoint counts when its weights load and are finite.
-PROBE = f"""
-import hashlib, json, os, pathlib
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-import pyarrow.parquet as pq, torch
-run, tables, checkpoints = pathlib.Path("{RUN}"), {{}}, {{}}
-for path in sorted(run.glob("data/*/*/meta/*.parquet")):
-    table = pq.read_table(path)
-    name = "/".join(path.parts[-3::2])
-    tables[name] = [table.num_rows, table.column_names, hashlib.sha256(path.read_bytes()).hexdigest()]
-for path in sorted(run.glob("logs/*/*/*/checkpoints/global_step_*")):
-    weights = torch.load(path / "actor/model_state_dict/full_weights.pt", map_location="cpu", weights_only=True)
-    finite = all(bool(torch.isfinite(t).all()) for t in weights.values() if t.is_floating_point())
-    checkpoints[path.parts[-5] + "/" + path.name] = [len(weights), finite]
-states = {{p.stem: json.loads(p.read_text()) for p in (run / "state").glob("*.json")}}
-status = {{name: [s["status"], s["attempts"], s["resumed_from"]] for name, s in states.items()}}
-print(json.dumps({{"tables": tables, "checkpoints": checkpoints, "states": status}}))
-"""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def possible() -> None:
-    if reason := why_not():
-        pytest.skip(reason)
-
-
-def new_project(folder: Path) -> Project:
-    project = Project(folder)
-    project.generate(root=folder / "a host without cards")
-    return project.simulated()
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project that has been trained without disturbance."""
-    project = new_project(tmp_path_factory.mktemp("trained"))
-    try:
-        done = project.compose("up", "train", seconds=TRAIN_SECONDS)
-        assert done.returncode == 0, done.stdout[-3000:]
-        yield project
-    finally:
-        project.remove()
-
-
-@pytest.fixture(scope="module")
-def results(trained: Project) -> dict[str, Any]:
-    """What the undisturbed run has made."""
-    found: dict[str, Any] = trained.python(PROBE)
-    return found
 
 
 def test_training_ends_green(trained: Project, results: dict[str, Any]) -> None:

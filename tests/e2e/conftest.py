@@ -1,0 +1,30 @@
+"""One undisturbed simulated training, for all tests that look at it or compare with it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.compose_kit import Project, why_not
+from tests.e2e.compose_runs import TRAIN_SECONDS, look, new_project
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project that has been trained without disturbance."""
+    if reason := why_not():
+        pytest.skip(reason)
+    project = new_project(tmp_path_factory.mktemp("trained"))
+    try:
+        done = project.compose("up", "train", seconds=TRAIN_SECONDS)
+        assert done.returncode == 0, done.stdout[-3000:]
+        assert project.exit_code("train") == 0, project.logs("train")[-3000:]
+        yield project
+    finally:
+        project.remove()
+
+
+@pytest.fixture(scope="session")
+def results(trained: Project) -> dict[str, Any]:
+    """What the undisturbed run has made."""
+    return look(trained)
