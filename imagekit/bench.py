@@ -175,31 +175,16 @@ def recap_overhead(manifest: Manifest, engine: Engine, platform: Platform, say: 
         raise Problem("no simulated image has been built", "make image BASE=sim")
     driver = ROOT / "build" / SIM_DRIVER / platform.arch
     cards = sim_services(built, simulated_mounts(manifest.devices, driver), manifest.devices)["cards"]
-    command = [
-        *engine.docker,
-        "run",
-        "--rm",
-        "--shm-size=8g",
-        "--tmpfs=/work:exec,mode=1777",
-        f"--user={cards['user']}",
-    ]
-    command += [f"--device={device}" for device in cards["devices"]]
+    command = [*engine.docker, "run", "--rm", "--shm-size=8g", "--tmpfs=/work:exec,mode=1777"]
+    command += [f"--user={cards['user']}", *(f"--device={device}" for device in cards["devices"])]
     command += [f"--env={name}={cards['environment'][name]}" for name in manifest.devices.visible]
     command += [f"--volume={m['source']}:{m['target']}:ro" for m in cards["volumes"] if m["type"] == "bind"]
     command += ["--env=HOME=/tmp", built.reference, "python", "-m", "rlinf_npu.recap.overhead", "/work", str(repeat)]
     say("the four steps through recap and bare, in turns")
-    with subprocess.Popen(
-        command, env=os.environ | engine.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout and child.stderr
-        said = []
-        for line in child.stderr:
-            said.append(line.rstrip())
-            say(f"  {said[-1]}")
-        answer = child.stdout.read()
-    if child.returncode:
-        raise Problem(f"the run failed: {said[-1] if said else 'without a word'}", "make test-smoke must work first")
-    seconds = {name: statistics.median(figures) for name, figures in json.loads(answer).items()}
+    run = subprocess.run(command, env=os.environ | engine.env, stdout=subprocess.PIPE, text=True, check=False)
+    if run.returncode:
+        raise Problem("a run of the four steps failed", "make test-smoke must work first")
+    seconds = {name: statistics.median(figures) for name, figures in json.loads(run.stdout).items()}
     ratio = seconds["recap"] / seconds["bare"]
     measured, against = f"{seconds['recap']:.1f} s", f"four bare commands {seconds['bare']:.1f} s"
     return [Row("recap, tiny run", measured, against, f"{ratio:.3f} x", "1.05 x")]
