@@ -1,10 +1,12 @@
 """Nothing of the machine that built the images is in any of their layers, their history, labels or environment."""
 
+import io
 import os
 import secrets
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from tests.images.conftest import missing_is_reported
 from tests.images.support import needles, subjects
 from tests.images.support.layers import Entry, entries
 from tests.images.support.needles import Hit, Needle
+from tests.images.support.ours import LayerNames
 from tests.images.support.subjects import Subject
 
 # Builds a target of canary/Dockerfile; returns what is found in it, and what its build step has seen.
@@ -33,21 +36,31 @@ class Sweep:
     def __init__(self, images: list[Subject]) -> None:
         """Look at every file of every layer of `images`."""
         self.needles = [*needles.of_host(), *needles.of_mirrors()]
-        self.hits: list[Hit] = []
-        self.cached: list[str] = []
-        self.keys: list[str] = []
         self.files = self.documents = 0
+        cached: list[tuple[str, str]] = []
+        keys: list[tuple[str, str]] = []
+        hits: list[Hit] = []
+        names = LayerNames(images)
         for entry in entries(subjects.engine(), [image.id for image in images]):
-            self._look(entry)
+            self.files += bool(entry.layer)
+            self.documents += not entry.layer
+            if is_cache(entry):
+                cached.append((entry.layer, entry.path))
+            if entry.layer and entry.path.endswith(KEY_NAMES):
+                keys.append((entry.layer, entry.path))
+            if not entry.layer:
+                document = entry.data.read()
+                names.look(replace(entry, data=io.BytesIO(document)))
+                entry = replace(entry, data=io.BytesIO(document))  # noqa: PLW2901
+            hits.extend(needles.find(entry, self.needles))
+        self.cached = [path for layer, path in cached if layer in names]
+        self.keys = [path for layer, path in keys if layer in names]
+        self.hits = [hit for hit in hits if not hit.layer or hit.layer in names]
 
-    def _look(self, entry: Entry) -> None:
-        self.files += bool(entry.layer)
-        self.documents += not entry.layer
-        if entry.layer and entry.regular and entry.size and entry.path.startswith(CACHES):
-            self.cached.append(entry.path)
-        if entry.layer and entry.path.endswith(KEY_NAMES):
-            self.keys.append(entry.path)
-        self.hits.extend(needles.find(entry, self.needles))
+
+def is_cache(entry: Entry) -> bool:
+    """Whether it is a file that a build fills and must not leave filled."""
+    return bool(entry.layer and entry.regular and entry.size and entry.path.startswith(CACHES))
 
 
 @pytest.fixture(scope="session")

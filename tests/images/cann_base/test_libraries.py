@@ -14,7 +14,7 @@ PRELOADED = [
 ]
 # May stay incomplete, each with the reason. (files, libraries)
 UNUSED = {
-    ("/usr/lib/*/tc/q_atm.so", r"libatm\.so\.1"): "the distribution's iproute2: traffic shaping on ATM networks",
+    ("*/tc/q_atm.so", r"libatm\.so\.1"): "the distribution's iproute2: traffic shaping on ATM networks",
     ("*/numba/np/ufunc/tbbpool.*", r"libtbb\.so\.12"): "optional thread pool; numba falls back to its own",
     ("*/numba/np/ufunc/omppool.*", r"libgomp\.so\.1\.0\.0"): "optional thread pool; numba falls back to its own",
 }
