@@ -32,6 +32,7 @@ app.add_typer(compose_cli.app)
 app.add_typer(carry_cli.app)
 app.add_typer(publish_cli.app)
 BUILD = ROOT / "build"
+INTERRUPTED = 130  # what typer makes of Ctrl-C, after the shells' 128 + SIGINT
 Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]
 PlatformOption = Annotated[
     str, typer.Option("--platform", envvar="PLATFORM", help="linux/arm64 | linux/amd64; this machine's if empty.")
@@ -283,6 +284,7 @@ def main() -> None:
         if problem.fix:
             err.print(f"  fix: {problem.fix}", markup=False, highlight=False)
         sys.exit(problem.exit_code)
-    except KeyboardInterrupt:
-        err.print("interrupted; nothing was tagged, the next run goes on from the finished steps")
-        sys.exit(130)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            err.print("interrupted: nothing was tagged or half-written, the next run goes on from the finished steps")
+        raise

@@ -69,5 +69,14 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert "Traceback" not in text
 
 
+def test_ctrl_c_is_one_line(build_py: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_manifest", interrupt)
+    assert build_py("plan") == 130
+    assert capsys.readouterr().err.startswith("interrupted: nothing was tagged")
+
+
 def test_use_mirrors_is_the_first_set_of_mirrors(build_py: Run, tmp_path: Path) -> None:
     assert build_py("plan", "--output", str(tmp_path / "bake.json"), USE_MIRRORS="1") == 0
