@@ -15,6 +15,9 @@ from imagekit.torch_lock import Wheels, locks_for, write_cpu_lock
 IMAGES = ROOT / "images"
 FACTS = ROOT / "build" / "facts"
 SIM_DRIVER = "sim-driver"
+# zstd level 1 costs a few seconds where gzip costs minutes; bundles for old engines are written with gzip. Docker's own
+# media types know no zstd: engines with containerd's image store cannot pull layers that carry them.
+EXPORT = "type=image,oci-mediatypes=true,compression=zstd,compression-level=1"
 
 
 @dataclass(frozen=True)
@@ -167,8 +170,7 @@ def _target(manifest: Manifest, image: Image, request: Request) -> dict[str, Any
         "tags": tags(manifest, image.name, request.flavour),
         "platforms": [request.flavour.platform.name],
         "secret": [f"id={name},src={path}" for name, path in sorted(request.secrets.items())],
-        # zstd level 1 costs a few seconds where gzip costs minutes; bundles for old engines are written with gzip.
-        "output": ["type=image,compression=zstd,compression-level=1"],
+        "output": [EXPORT],
         "attest": ["type=provenance,disabled=true"],
         "no-cache": request.no_cache,
     }

@@ -33,7 +33,7 @@ class Lock(Model):
     """images.lock."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
-    releases: Annotated[list[Release], Field(default_factory=list)]
+    releases: list[Release] = Field(default_factory=list)
 
     def find(self, image: str, tag: str) -> Release | None:
         """Return the release of that name."""
