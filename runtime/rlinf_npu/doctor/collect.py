@@ -9,19 +9,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from rlinf_npu.doctor.cannlogs import newest_logs
 from rlinf_npu.doctor.context import Context
 from rlinf_npu.doctor.model import Report
 from rlinf_npu.doctor.redact import Redactor
 from rlinf_npu.doctor.tables import limits
 
-_FILES = (
+FILES = (
     "/etc/os-release", "/etc/ascend_install.info", "/etc/hccn.conf", "/proc/meminfo", "/proc/self/status",
     "/proc/self/limits", "/proc/self/mountinfo", "/proc/self/cgroup", "/proc/1/comm", "/proc/version", "/proc/loadavg",
     "/proc/net/tcp", "/proc/net/dev", "/usr/share/rlinf-npu/facts.json", "/usr/share/rlinf-npu/npufix.json",
 )  # fmt: skip
-_LOGS = ("ascend/log/debug/plog/*.log", "ascend/log/run/plog/*.log")  # below HOME; CANN writes them
-_NEWEST_LOGS, _LOG_TAIL = 8, 256 * 1024
-_COMMANDS = (
+_LARGEST = 1 << 20  # of a file; cut at a line's end, since half a secret would not be recognised
+COMMANDS = (
     ("npu-smi", "info"), ("npu-smi", "info", "-l"), ("docker", "version"), ("docker", "buildx", "version"),
     ("docker", "compose", "version"), ("df", "-h"), ("df", "-i"), ("ip", "-brief", "address"), ("ls", "-ln", "/dev"),
 )  # fmt: skip
@@ -38,7 +38,7 @@ def collect(ctx: Context, report: Report, target: Path) -> Path:
     try:
         with os.fdopen(handle, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as bundle:
             for inside, text in _contents(ctx, report, redactor):
-                _add(bundle, f"doctor-bundle/{inside}", redactor.text(text))
+                _add(bundle, f"doctor-bundle/{redactor.text(inside)}", redactor.text(text))
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -57,15 +57,16 @@ def _contents(ctx: Context, report: Report, redactor: Redactor) -> Iterator[tupl
     yield "report.json", json.dumps(report.as_dict(), indent=2)
     yield "environment.txt", redactor.environment(ctx.system.env)
     yield "python-packages.txt", "\n".join(f"{name}=={version}" for name, version in sorted(ctx.distributions.items()))
-    for path in [*_FILES, *_version_files(ctx)]:
-        text = ctx.system.read(path)
+    for path in [*FILES, *_version_files(ctx)]:
+        text = ctx.system.read(path, _LARGEST + 1)
         if text is not None:
-            yield "files" + path, text
-    for command in _COMMANDS:
+            yield "files" + path, text if len(text) <= _LARGEST else text[:_LARGEST].rpartition("\n")[0] + "\n[cut]\n"
+    for command in COMMANDS:
         answer = ctx.system.run(*command, seconds=limits().command_seconds)
         if answer.code is not None:
             yield f"commands/{'_'.join(command).replace('/', '-')}.txt", f"exit {answer.code}\n{answer.out}{answer.err}"
-    yield from _newest_logs(ctx)
+    for path, text in newest_logs(ctx):
+        yield "logs" + path, text
 
 
 def _version_files(ctx: Context) -> list[str]:
@@ -73,10 +74,3 @@ def _version_files(ctx: Context) -> list[str]:
     if ctx.toolkit:
         paths += ctx.system.glob(f"{ctx.toolkit}/*/ascend_toolkit_install.info")
     return paths
-
-
-def _newest_logs(ctx: Context) -> Iterator[tuple[str, str]]:
-    home = ctx.system.path(ctx.system.env.get("HOME", "/root"))
-    logs = sorted((path for pattern in _LOGS for path in home.glob(pattern)), key=lambda path: path.stat().st_mtime)
-    for path in logs[-_NEWEST_LOGS:]:
-        yield f"logs/{path.name}", path.read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace")
