@@ -9,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.compose_kit import Project, why_not
+from tests.e2e.compose_kit import RUN, Project, why_not
 
 pytestmark = pytest.mark.e2e
+
+# A recap.yaml that names nothing that exists: enough for all that happens before the first step.
+NO_DATA = """
+mkdir -p /workspace/fixtures
+echo '{name: tiny, models: {siglip: a, gemma3: b, policy: c}, datasets: {train: [{path: d, type: sft}]}}' \
+  >/workspace/fixtures/recap.yaml
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,10 +63,30 @@ def test_settings_changed_since_make_compose(ready: Project) -> None:
     assert "fix: make compose" in error[0]
 
 
-def test_no_cards_is_one_line(ready: Project) -> None:
+def test_no_cards_is_one_line_and_what_the_doctor_saw(ready: Project) -> None:
     ready.compose("up", "train")
     assert ready.exit_code("train") == 2
-    assert "no NPU is visible" in ready.logs("train") or "No NPU is visible" in ready.logs("train")
+    *seen, last = [line for line in ready.logs("train").splitlines() if "doctor: " in line or "recap: " in line]
+    assert "recap: no NPU is visible in this container" in last
+    assert any("doctor: error: Cards (no-cards): " in line for line in seen), seen
+
+
+@pytest.mark.parametrize("way", [("up", "--exit-code-from", "train", "train"), ("run", "--rm", "-T", "train")])
+def test_the_ways_that_hand_on_the_exit_code(ready: Project, way: tuple[str, ...]) -> None:
+    assert ready.compose("up", "train").returncode == 0, "up alone does not"
+    assert ready.compose(*way).returncode == 2
+
+
+def test_an_error_of_the_doctor_stops_the_run_unless_told_otherwise(ready: Project) -> None:
+    """/dev/shm of 64 MB, Docker's own default."""
+    script = f"{NO_DATA}; recap step returns; echo code $?; RECAP_DOCTOR=0 recap step returns; echo code $?"
+    done = ready.simulated().compose("run", "--rm", "-T", "--no-deps", "train", "bash", "-c", script, SHM_SIZE="64m")
+    refused, told = done.stdout.split("code", 1)
+    assert "doctor: error: /dev/shm for Ray (shm-small): " in refused
+    assert "the doctor found 1 problem(s) (shm-small), nothing was started" in refused
+    assert told.lstrip().startswith("2\n")
+    assert "shm-small" not in told
+    assert "1 returns: started" in told or "No such file" in told, told
 
 
 @pytest.mark.parametrize(("setting", "value"), [("DATA_DIR", "/no/such/data"), ("LOG_DIR", "/no/such/logs")])
@@ -128,21 +155,26 @@ def test_two_simulated_cards_are_seen_by_the_tools_and_by_torch(ready: Project) 
 def test_health_tells_training_from_hung(ready: Project) -> None:
     config = json.loads(ready.compose("config", "--format", "json").stdout)
     check = config["services"]["train"]["healthcheck"]["test"][1]
-    log = "/workspace/run/logs/value_sft/x/run_value_sft.log"
+    log_dir = f"{RUN}/logs/value_sft/x"
+    state = json.dumps({"step": "value_sft", "status": "running", "log_dir": log_dir})
+    long_ago = int(config["services"]["train"]["environment"]["HUNG_SECONDS"]) + 60
     script = f"""
     probe() {{ bash -euo pipefail -c {shell_quote(check.replace("$$", "$"))}; echo "$1 $?"; }}
+    {NO_DATA}
     probe nothing
-    mkdir -p {log.rpartition("/")[0]}; echo x >{log}
+    mkdir -p {log_dir} {RUN}/state; echo x >{log_dir}/run_value_sft.log; echo '{state}' >{RUN}/state/value_sft.json
+    probe killed
+    exec 9>{RUN}/lock; flock 9
     probe fresh
-    touch -d '-{int(config["services"]["train"]["environment"]["HUNG_SECONDS"]) + 60} seconds' {log}
+    touch -d '-{long_ago} seconds' {log_dir}/run_value_sft.log
     probe old
-    echo x >/workspace/run/elsewhere
+    echo x >{RUN}/elsewhere
     probe unrelated
     """
     out = ready.simulated().run("shell", "bash", "-c", script)
-    verdicts = re.findall(r"^(nothing|fresh|old|unrelated) (\d)$", out, re.MULTILINE)
-    assert verdicts == [("nothing", "1"), ("fresh", "0"), ("old", "1"), ("unrelated", "1")], out
-    assert "hung: no log line" in out
+    verdicts = re.findall(r"^(nothing|killed|fresh|old|unrelated) (\d)$", out, re.MULTILINE)
+    assert verdicts == [("nothing", "0"), ("killed", "1"), ("fresh", "0"), ("old", "1"), ("unrelated", "1")], out
+    assert "2 value SFT: nothing happened for 16m" in out
 
 
 def shell_quote(text: str) -> str:

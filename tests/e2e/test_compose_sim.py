@@ -44,7 +44,7 @@ def test_run_knows_its_image(trained: Project) -> None:
 
 
 def test_again_does_nothing(trained: Project, results: dict[str, Any]) -> None:
-    done = trained.compose("up", "train", seconds=300)
+    done = trained.compose("up", "--exit-code-from", "train", "train", seconds=300)
     assert done.returncode == 0, done.stdout
     assert trained.exit_code("train") == 0
     assert done.stdout.count("skipped") == 4, done.stdout

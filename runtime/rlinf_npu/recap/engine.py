@@ -18,11 +18,12 @@ from rlinf_npu.recap.progress import Progress, duration
 from rlinf_npu.recap.state import StepState, load_state, save_state
 from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
 from rlinf_npu.recap.view import View
-from rlinf_npu.recap.watchdog import Watchdog, cause, tail
+from rlinf_npu.recap.watchdog import Watchdog, cause, full_disk, tail
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 2.0  # between two looks at log and TensorBoard files
 EXIT_SECONDS = 30.0  # for Ray to take its processes down after the driver has ended
+MAKE_ROOM = "make room, or `recap clean --checkpoints`; then run again, finished work is kept"
 SYMPTOM_LINES, SYMPTOM_BYTES = 5000, 1 << 20  # of a failed step's log, searched for what an NPU fix would cure
 
 
@@ -61,11 +62,12 @@ def story(log: Path) -> str:
 
 
 def with_advice(message: str, log_dir: Path | None, step: str, cards: int) -> str:
-    """Add a second line that names the NPU fixes that would cure what the message and the step's log show."""
+    """Add lines that name the NPU fixes for what the message and the step's log show, and a full disk."""
     log = tail(log_dir / LOG_NAMES[step], SYMPTOM_LINES, SYMPTOM_BYTES) if log_dir else ""
-    told = advice(f"{message}\n{log}", cards)
     first, *rest = message.split("\n")
-    return "\n".join([first, told, *rest]) if told else message
+    full = full_disk(log_dir) if log_dir else ""
+    told = [text for text in (advice(f"{message}\n{log}", cards), full and f"{full}: {MAKE_ROOM}") if text]
+    return "\n".join([first, *told, *rest])
 
 
 class Engine:
@@ -137,8 +139,17 @@ class Engine:
         finally:
             state.ended = time.time()
             state.seconds += state.ended - started
-            save_state(path, state)
+            self._note(path, state)
         self.context.say(f"{title}: done in {duration(state.seconds)}")
+
+    def _note(self, path: Path, state: StepState) -> None:
+        """Save a step's record; where a full disk made the step fail, that must not hide the step's own story."""
+        try:
+            save_state(path, state)
+        except OSError as error:
+            if state.status == "done":
+                raise
+            self.context.say(f"{path} cannot be written ({error.strerror}): the step counts as killed")
 
     def _begin(self, step: Step, state: StepState, decided: Plan) -> StepState:
         resume = decided.action == "resume"

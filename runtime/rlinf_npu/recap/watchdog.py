@@ -1,6 +1,7 @@
 """Notice a step that no longer does anything. RLinf's driver waits forever when a worker fails in its __init__."""
 
 import re
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +12,7 @@ EXCEPTION = re.compile(
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MEMORY = "due to the node running low on memory"
 LINE_WIDTH = 300  # RLinf's progress bar is 800 wide
+FULL_BYTES = 4 << 20  # less free space than a checkpoint's smallest file is none
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Watchdog:
         quiet = now - self._last
         if self._error and quiet >= self.after_error:
             return f"an error is in the log and nothing happened for {quiet:.0f} s after it"
+        if quiet >= self.after_error and (full := full_disk(self.folder)):
+            return f"{full}, and nothing happened for {quiet:.0f} s"  # an error could not even be written down
         if quiet >= self.silence:
             return f"no log line, no TensorBoard value and no checkpoint for {quiet:.0f} s"
         return None
@@ -65,6 +69,12 @@ class Watchdog:
             self._error = True
         elif b"Global Step" in text:
             self._error = False  # it went on: that traceback was not the end
+
+
+def full_disk(folder: Path) -> str:
+    """Say that the file system of a folder is full; empty while it is not."""
+    free = shutil.disk_usage(folder).free
+    return f"No space left on device: {folder} has {free >> 10} KiB" if free < FULL_BYTES else ""
 
 
 def signs_of_life(log: Path, folder: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """The engine with real processes: skip, resume, judge by outputs, end a hang, stop in order."""
 
+import errno
 import os
 import signal
 import sys
@@ -268,6 +269,28 @@ def test_a_symptom_that_a_fix_would_cure_names_the_fix(context: Context, monkeyp
     assert "npufix apply" in second
     assert rest
     assert state_of(context).message == str(error.value)
+
+
+def test_a_full_disk_is_the_second_line_and_does_not_hide_the_step(
+    context: Context, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is on a full disk: the failing step's record cannot be written either."""
+    monkeypatch.setattr("rlinf_npu.recap.watchdog.FULL_BYTES", 1 << 62)
+
+    def saves_running_only(path: Path, state: StepState) -> None:
+        if state.status != "running":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        save_state(path, state)
+
+    monkeypatch.setattr(engine_module, "save_state", saves_running_only)
+    with pytest.raises(StepFailed) as error:
+        run(FakeStep(FAILS), context, monkeypatch)
+    first, second, *_ = str(error.value).splitlines()
+    assert "ValueError: bad data" in first
+    assert "No space left on device" in second
+    assert "finished work is kept" in second
+    assert any("cannot be written" in text for text in said)
+    assert state_of(context).status == "running", "the next run sees a killed step"
 
 
 @pytest.mark.parametrize("code", [FAILS, HANGS, WRITES_NOTHING])

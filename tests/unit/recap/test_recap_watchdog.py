@@ -87,3 +87,13 @@ def test_cause(log: Path, text: str, expected: str) -> None:
     found = cause(log)
     assert expected in found
     assert bool(found) == bool(expected)
+
+
+def test_silence_on_a_full_disk_is_not_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error that stopped the step could not be written into the log."""
+    watchdog = Watchdog(tmp_path / "log", tmp_path, silence=600, after_error=30)
+    (tmp_path / "log").write_text("training")
+    assert watchdog.poll(0) is None
+    assert watchdog.poll(40) is None, "there is room: it may be at work"
+    monkeypatch.setattr("rlinf_npu.recap.watchdog.FULL_BYTES", 1 << 62)
+    assert "No space left on device" in str(watchdog.poll(41))
