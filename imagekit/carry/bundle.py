@@ -92,9 +92,9 @@ def make_bundle(
     name = manifest.image[-1].name
     own = [tag for tag in image.tags if tag.partition(":")[0] == name]
     names = sorted(own or image.tags, key=len)  # the immutable name, which holds the revision, is the last
-    simulated = check_carriable(
-        names[0] if names else image.short_id, names, image.labels, manifest.project.label_prefix
-    )
+    if not names:
+        raise Problem("the image has no name to travel under", "docker tag, or make image")
+    simulated = check_carriable(names[-1], names, image.labels, manifest.project.label_prefix)
     earlier = read_earlier(since) if since else None
     if output.exists():
         raise Problem(f"{output} exists already", "remove it, or give another OUTPUT=", usage=True)

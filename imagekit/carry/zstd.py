@@ -41,12 +41,12 @@ def decompress(data: Iterable[bytes]) -> Iterator[bytes]:
     library = _library()
     stream = library.ZSTD_createDStream()
     target = ctypes.create_string_buffer(CHUNK)
-    left = 0
+    left: int = 0
     try:
         for piece in data:
             given = _Buffer(ctypes.cast(ctypes.c_char_p(piece), ctypes.c_void_p), len(piece), 0)
             full = False
-            while given.position < given.size or full:  # a full output may leave more inside the decoder
+            while given.position < given.size or (full and left):  # a full output may leave more inside the decoder
                 taken = _Buffer(ctypes.cast(target, ctypes.c_void_p), CHUNK, 0)
                 left = library.ZSTD_decompressStream(stream, ctypes.byref(taken), ctypes.byref(given))
                 if library.ZSTD_isError(left):

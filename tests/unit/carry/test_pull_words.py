@@ -1,0 +1,115 @@
+"""What the engine says while it pulls, in words a user can act on; who is asked, and who signs."""
+
+from pathlib import Path
+
+import pytest
+
+from imagekit.carry import pull
+from imagekit.carry.transfer import Transfer
+from imagekit.errors import Problem
+from imagekit.manifest import Signature, load_manifest
+from imagekit.planner import EXPORT
+from imagekit.registry import Altered, NotFound, Unauthorised, Unreachable, Untrusted, parse
+
+REFERENCE = parse("registry.example/ns/rlinf-npu@sha256:" + "a" * 64)
+HERE, MOVED, SMALL = ("sha256:" + letter * 64 for letter in "123")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "line"),
+    [
+        ("write /var/lib/docker/x: no space left on device", Problem, "the disk of the Docker engine filled up"),
+        ("Head https://r/v2/: unauthorized: authentication required", Unauthorised, "not authorised"),
+        ("pull access denied for r/x, repository does not exist", Unauthorised, "not authorised"),
+        ("tls: failed to verify certificate: x509: unknown authority", Untrusted, "TLS certificate is not trusted"),
+        ("manifest for r/x not found: manifest unknown", NotFound, "it has no such image"),
+        ("dial tcp 127.0.0.1:1: connect: connection refused", Unreachable, "it does not answer"),
+        ("dial tcp: lookup nowhere: no such host", Unreachable, "it does not answer"),
+        ("unexpected EOF", Unreachable, "it does not answer, or broke off"),
+        ("filesystem layer verification failed for digest sha256:12", Altered, "not what the digest promises"),
+        ("unexpected commit digest sha256:1, expected sha256:2: failed precondition", Altered, "not what the digest"),
+        ("something else", Problem, "pulling registry.example/ns/rlinf-npu"),
+    ],
+)
+def test_the_engines_words(words: str, kind: type[Problem], line: str) -> None:
+    problem = pull.explain(words, REFERENCE)
+    assert type(problem) is kind
+    assert line in problem.what
+    assert "\n" not in problem.what
+    assert problem.fix
+
+
+def test_bytes_that_moved_and_bytes_that_were_here() -> None:
+    transfer = Transfer({HERE: 1000, MOVED: 300, SMALL: 5})
+    events = [
+        {"status": "Pulling from ns/rlinf-npu", "id": "sha256:aaa"},
+        {"status": "Already exists", "id": HERE[7:19]},
+        {"status": "Downloading", "id": MOVED[7:19], "progressDetail": {"current": 100, "total": 300}},
+        {"status": "Downloading", "id": MOVED[7:19], "progressDetail": {"current": 90, "total": 300}},
+        {"status": "Download complete", "id": MOVED[7:19], "progressDetail": {}},
+        {"status": "Pull complete", "id": MOVED[7:19]},
+        {"status": "Download complete", "id": SMALL[7:19]},
+        {"status": "Digest: sha256:..."},
+    ]
+    assert [transfer.feed(event) for event in events] == [0, 1000, 100, 0, 200, 0, 5, 0]
+    assert transfer.rest() == 0
+    assert transfer.moved_bytes == 305
+    assert len(transfer.moved_layers) == 2
+
+
+def test_layers_that_the_engine_says_nothing_of_were_here() -> None:
+    transfer = Transfer({HERE: 1000, MOVED: 300})
+    transfer.feed({"status": "Download complete", "id": MOVED[7:19]})
+    assert transfer.rest() == 1000
+    assert transfer.moved_bytes == 300
+
+
+def test_registry_goes_before_the_manifests() -> None:
+    manifest = load_manifest()
+    assert pull.registries(manifest, "host/ns/") == ["host/ns"]
+    mirrored = manifest.model_copy(update={"pull": manifest.pull.model_copy(update={"mirrors": ["m/x"]})})
+    assert pull.registries(mirrored, "") == [manifest.publish.registry, "m/x"]
+
+
+@pytest.mark.parametrize(
+    ("signature", "arguments"),
+    [
+        (Signature(key="cosign.pub"), "--key "),
+        (Signature(identity="me", issuer="https://i"), "--certificate-identity me --certificate-oidc-issuer https://i"),
+    ],
+)
+def test_cosign_is_asked_who_signed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signature: Signature, arguments: str
+) -> None:
+    script = tmp_path / "cosign"
+    script.write_text(
+        f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n[ -e {tmp_path}/signed ] || {{ echo no match >&2; exit 1; }}\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(Problem, match="no valid signature: no match"):
+        pull.verify_signature(signature, REFERENCE, lambda _: None)
+    (tmp_path / "signed").touch()
+    said: list[str] = []
+    pull.verify_signature(signature, REFERENCE, said.append)
+    assert said == ["  signature verified"]
+    asked = (tmp_path / "asked").read_text().splitlines()[-1]
+    assert asked.startswith(f"verify {arguments}")
+    assert asked.endswith(str(REFERENCE))
+
+
+def test_without_cosign_it_is_said_that_nobody_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    said: list[str] = []
+    pull.verify_signature(Signature(key="k"), REFERENCE, said.append)
+    assert "the signature was not verified" in said[0]
+
+
+@pytest.mark.parametrize("wrong", [{}, {"key": "k", "identity": "i", "issuer": "j"}, {"identity": "i"}])
+def test_a_signature_is_by_a_key_or_by_an_identity(wrong: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="give a key, or identity and issuer"):
+        Signature(**wrong)
+
+
+def test_layers_have_media_types_that_every_engine_pulls() -> None:
+    assert "oci-mediatypes=true" in EXPORT.split(",")  # containerd finds no layers under docker's type with zstd
