@@ -23,6 +23,7 @@ from imagekit.planner import SIM_DRIVER, bake, describe, write_inputs
 from imagekit.probe import Prober, probe_seconds
 from imagekit.tags import Flavour
 from imagekit.torch_lock import Wheels
+from imagekit.turn import my_turn
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 out = Console(width=None if sys.stdout.isatty() else 200)
@@ -147,12 +148,13 @@ def image(
     network = NetworkSettings.from_host(wanted.mirror)
     for warning in network.warnings():
         say(f"note: {warning}")
-    found = _look_up(manifest, wanted, engine, network, prober)
-    with found.network.secrets() as secrets:
-        request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
-        write_inputs(manifest, request)
-        rows, build = build_images(engine, bake(manifest, chosen, request), out)
-    _remember(request.flavour, rows, build.timeline())
+    with my_turn(BUILD / ".lock", say):
+        found = _look_up(manifest, wanted, engine, network, prober)
+        with found.network.secrets() as secrets:
+            request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
+            write_inputs(manifest, request)
+            rows, build = build_images(engine, bake(manifest, chosen, request), out)
+        _remember(request.flavour, rows, build.timeline())
     show(rows, out, time.monotonic() - start)
     compose_cli.after_build(manifest, say)
 
