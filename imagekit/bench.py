@@ -232,6 +232,17 @@ def build_rows(
 PARTS = ("build", "overhead")
 
 
+def pick(only: str) -> tuple[str, ...]:
+    """Return the parts to measure: the named one, or all.
+
+    Raises:
+        Problem: there is no such part.
+    """
+    if only and only not in PARTS:
+        raise Problem(f"--only {only}: no such part", f"one of {', '.join(PARTS)}", usage=True)
+    return (only,) if only else PARTS
+
+
 def run(
     manifest: Manifest,
     engine: Engine,
@@ -239,19 +250,13 @@ def run(
     network: NetworkSettings,
     say: Say,
     repeat: int,
-    only: str = "",
+    parts: tuple[str, ...] = PARTS,
 ) -> list[Row]:
-    """Measure everything, or one of PARTS, and return the rows.
-
-    Raises:
-        Problem: there is no such part.
-    """
-    if only and only not in PARTS:
-        raise Problem(f"--only {only}: no such part", f"one of {', '.join(PARTS)}", usage=True)
+    """Measure and return the rows."""
     rows = []
-    if only in ("", "build"):
+    if "build" in parts:
         rows += build_rows(manifest, engine, platform, network, say, repeat)
-    if only in ("", "overhead"):
+    if "overhead" in parts:
         rows += recap_overhead(manifest, engine, platform, say, repeat)
     return rows
 

@@ -269,11 +269,12 @@ def run_bench(
     mirror: MirrorOption = "",
 ) -> None:
     """Measure builds and recap as ratios in one run; some ten minutes per turn."""
+    parts = bench.pick(only)
     manifest = load_manifest()
     engine = engines.ensure_engine(manifest, say)
     network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
     platform = lookup.pick_platform(manifest, "")[0]
-    bench.show(bench.run(manifest, engine, platform, network, say, repeat, only), out)
+    bench.show(bench.run(manifest, engine, platform, network, say, repeat, parts), out)
 
 
 def main() -> None:
