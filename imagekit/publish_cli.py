@@ -9,13 +9,15 @@ from rich.table import Table
 
 from imagekit import engine as engines
 from imagekit import lookup
+from imagekit.carry.lockfile import record_release
 from imagekit.errors import Problem
-from imagekit.manifest import load_manifest
+from imagekit.manifest import Manifest, load_manifest
 from imagekit.publish import chain, signing
 from imagekit.publish import promote as promotion
 from imagekit.publish import push as pushing
 from imagekit.publish.evidence import Evidence
 from imagekit.publish.gate import Gate
+from imagekit.registry import Reference, RegistryClient, is_loopback, parse
 
 app = typer.Typer(add_completion=False)
 out = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=not sys.stdout.isatty())
@@ -76,12 +78,25 @@ def gate(
 
 @app.command()
 def promote(image: ImageOption = "") -> None:
-    """Give a gated image its release tags, and the index of all architectures."""
-    _, tags = promotion.promote(load_manifest(), _given(image))
+    """Give a gated image its release tags, and the index of all architectures; record them in images.lock."""
+    manifest = load_manifest()
+    _, tags = promotion.promote(manifest, _given(image))
     table = Table("tag", "digest", "platforms", "signature", title="released", title_justify="left")
     for row in tags:
         table.add_row(row.tag, row.digest, row.platforms, row.signature)
     out.print(table)
+    _record(manifest, parse(image), tags)
+
+
+def _record(manifest: Manifest, image: Reference, tags: list[promotion.Tagged]) -> None:
+    """Whoever pulls goes by images.lock. What a registry on loopback holds is a rehearsal and nobody's release."""
+    if is_loopback(image.host):
+        return
+    client = RegistryClient.of(image)
+    for row in tags:
+        if row.digest != image.digest:  # an index; the tags of one architecture are not pulled by name
+            record_release(client, image.tagged(row.tag), manifest.project.label_prefix)
+    _say("images.lock has the new digests: commit it, `make pull` goes by it")
 
 
 @app.command()
