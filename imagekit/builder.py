@@ -49,6 +49,11 @@ CAUSES = (
         "the build has no network",
         "set HTTPS_PROXY if this network needs one, or MIRROR=cn",
     ),
+    (
+        r"image \"[^\"]*\": already exists",
+        "another build tagged the same image at the same moment",
+        "run it again: it goes on from the finished steps",
+    ),
 )
 
 

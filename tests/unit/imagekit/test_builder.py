@@ -26,6 +26,7 @@ def failure(
         ("error: Hash mismatch for `scipy==1.17.1`", "does not match its recorded hash"),
         ("ssl.SSLCertVerificationError: CERTIFICATE_VERIFY_FAILED", "TLS certificate is not trusted"),
         ("W: Temporary failure resolving 'deb.debian.org'", "no network"),
+        ('image "docker.io/library/rlinf-npu:0.3.0-sim": already exists', "at the same moment"),
     ],
 )
 def test_known_causes_are_named(line: str, what: str) -> None:
