@@ -21,8 +21,8 @@ KINDS: tuple[tuple[str, type[Unreachable | Unauthorised | Altered | NoSuchImage]
     (r"failed commit on ref|unexpected digest|digest mismatch|failed verification|unexpected commit", Altered,
      "the registry's copy is damaged: push the image again"),
     (r"not found|manifest unknown|does not exist|repository name not known", NoSuchImage, "check name and digest"),
-    (r"refused|reset|EOF|closed network|timeout|timed out|broken pipe|no route|no such host|server closed|50[0234]|unavailable"
-     r"|too many requests|tls: ", Unreachable, "is the registry up? The next run sends only what is missing"),
+    (r"refused|reset|EOF|closed network|timeout|timed out|broken pipe|no route|no such host|server closed|50[0234]"
+     r"|unavailable|too many requests|tls: ", Unreachable, "is it up? The next run sends only what is missing"),
 )  # fmt: skip
 
 

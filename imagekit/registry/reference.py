@@ -72,9 +72,9 @@ def parse(text: str) -> Reference:
         host = first
     else:
         host, path = DOCKER_HUB, rest if slash else f"{HUB_NAMESPACE}/{rest}"
-    path, _, tag = path.partition(":")
+    path, colon, tag = path.partition(":")
     good = _HOST.fullmatch(host) and _REPOSITORY.fullmatch(path)
-    if not good or (at and not DIGEST.fullmatch(digest)) or (":" in rest.rpartition("/")[2] and not TAG.fullmatch(tag)):
+    if not good or (at and not DIGEST.fullmatch(digest)) or (colon and not TAG.fullmatch(tag)):
         raise Problem(f"{text!r} is not an image reference", "HOST/REPOSITORY[:TAG][@sha256:DIGEST]", usage=True)
     return Reference(host, path, tag, digest)
 
