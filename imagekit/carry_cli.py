@@ -40,7 +40,7 @@ def bundle(
 ) -> None:
     """Write an air-gapped bundle: image, compose.yaml, settings, documentation, sums, install.sh."""
     manifest = load_manifest()
-    engine = engines.ensure_engine(manifest, _say)
+    engine = _any_engine(manifest)
     found = _find_image(manifest, engine, image)
     target = Path(output) if output else DIST / _bundle_name(manifest, found, bool(since))
     written = make_bundle(manifest, found, target.absolute(), Path(since) if since else None, out)
@@ -60,7 +60,7 @@ def load(
     if not bundle:
         raise Problem("which bundle?", "make load BUNDLE=folder-or-tar", usage=True)
     manifest = load_manifest()
-    engine = engines.ensure_engine(manifest, _say)
+    engine = _any_engine(manifest)
     verified = verify_bundle(Path(bundle), Path(earlier) if earlier else None, engine.arch, manifest, out)
     _say(f"whole; fingerprint {verified.fingerprint}")
     load_bundle(engine, verified, out)
@@ -103,6 +103,11 @@ def lock_images(
         client = RegistryClient.of(reference)
         release = record_release(client, reference, manifest.project.label_prefix)
         _say(f"images.lock: {release.image}:{release.tag} is {release.digest}, {', '.join(release.platforms)}")
+
+
+def _any_engine(manifest: Manifest) -> engines.Engine:
+    """Saving and loading work with engines that are too old to build; they are what bundles are made for."""
+    return engines.find_engine() or engines.ensure_engine(manifest, _say)
 
 
 def _find_image(manifest: Manifest, engine: engines.Engine, reference: str) -> Image:
