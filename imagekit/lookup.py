@@ -116,6 +116,7 @@ def make_request(
         base_contexts=base.contexts,
         secrets=secrets,
         no_cache=wanted.no_cache,
+        registry_cache=os.environ.get("BUILD_CACHE", ""),
     )
 
 

@@ -36,6 +36,7 @@ class Request:
     base_contexts: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
     no_cache: bool = False
+    registry_cache: str = ""  # host/repository where steps are kept between machines; empty for none
 
 
 def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
@@ -173,7 +174,16 @@ def _target(manifest: Manifest, image: Image, request: Request) -> dict[str, Any
         "output": [EXPORT],
         "attest": ["type=provenance,disabled=true"],
         "no-cache": request.no_cache,
-    }
+    } | _registry_cache(image, request)
+
+
+def _registry_cache(image: Image, request: Request) -> dict[str, Any]:
+    """All stages are kept, not only what ends in the image; a cache that cannot be written fails no build."""
+    if not request.registry_cache:
+        return {}
+    where = f"type=registry,ref={request.registry_cache}:buildcache-{image.name}-{request.flavour.platform.arch}"
+    how = "mode=max,image-manifest=true,oci-mediatypes=true,compression=zstd,compression-level=1,ignore-error=true"
+    return {"cache-from": [where], "cache-to": [f"{where},{how}"]}
 
 
 def bake(manifest: Manifest, names: list[str], request: Request) -> dict[str, Any]:
@@ -189,6 +199,7 @@ def bake(manifest: Manifest, names: list[str], request: Request) -> dict[str, An
             "output": [f"type=local,dest={sim_driver_folder(request)}"],
             "tags": [],
             "labels": {},
+            "cache-to": [],
         }
         targets[SIM_DRIVER] = targets["cann-sim"] | driver
         groups["default"]["targets"].append(SIM_DRIVER)

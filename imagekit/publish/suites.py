@@ -80,9 +80,15 @@ def run(job: Job, identity: Identity, image: str, folder: Path, say: Say) -> Sui
     folder.mkdir(parents=True, exist_ok=True)
     junit = folder / f"{job.name}.xml"
     junit.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", *job.suite.tests, "-v", "--tb=short", f"--junitxml={junit}"]
+    tests = [str(ROOT / test) for test in job.suite.tests]
+    command = [sys.executable, "-m", "pytest", *tests, "-v", "--tb=short", f"--junitxml={junit}"]
     # Names of this checkout's own build do not matter here; a plugin's random order or a cache would.
-    command += [f"--ignore={path}" for path in job.suite.ignore] + ["-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+    command += [f"--ignore={ROOT / path}" for path in job.suite.ignore] + [
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(ROOT),
+    ]
     command += ["-m", job.suite.markers] if job.suite.markers else []
     env = {"IMAGE": f"{identity.name}={image}", "BASE": identity.flavour.base, "PLATFORM": identity.arch}
     pulse = Pulse(say, f"suite {job.name}")

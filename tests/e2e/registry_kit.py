@@ -16,8 +16,6 @@ from imagekit.errors import Problem
 from imagekit.manifest import load_manifest
 from imagekit.registry.server import LoopbackRegistry, loopback_registry
 
-DEBIAN = "rlinf-npu/debian:bookworm-amd64"
-
 
 def engine() -> Engine:
     """The engine; a test without one is skipped."""
@@ -74,8 +72,10 @@ class TinyImages:
 
 
 def base_image(engine: Engine) -> str:
-    """The Debian base in the engine; a test without one is skipped."""
-    tags = [tag for image in engine.client().images.list("rlinf-npu/debian") for tag in image.tags]
+    """The Debian base of the engine's own architecture; a test without one is skipped."""
+    arch = load_manifest().get_platform(engine.arch).arch
+    images = engine.client().images.list("rlinf-npu/debian")
+    tags = [tag for image in images if image.attrs["Architecture"] == arch for tag in image.tags]
     if not tags:
         pytest.skip("no Debian base in the engine: make image BASE=sim")
     return tags[0]

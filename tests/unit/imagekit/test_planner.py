@@ -120,3 +120,12 @@ def test_every_version_stands_in_the_manifest_once() -> None:
     for dockerfile in root.glob("images/*/Dockerfile"):
         lines = [line for line in dockerfile.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
         assert not [line for line in lines for version in versions if version in line], dockerfile
+
+
+def test_steps_are_kept_in_a_registry_only_when_one_is_named(manifest: Manifest) -> None:
+    without = bake(manifest, ["rlinf-npu"], request_for(manifest))["target"]
+    assert not any("cache-to" in target and target["cache-to"] for target in without.values())
+    plan = bake(manifest, ["rlinf-npu"], request_for(manifest, registry_cache="h.io/us/cache"))["target"]
+    assert plan["rlinf-npu"]["cache-from"] == ["type=registry,ref=h.io/us/cache:buildcache-rlinf-npu-arm64"]
+    assert "mode=max" in plan["cann-base"]["cache-to"][0]
+    assert plan["sim-driver"]["cache-to"] == []  # it is cann-sim once more
