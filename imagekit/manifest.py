@@ -227,9 +227,13 @@ class Suite(Model):
 
 
 class Waiver(Model):
-    """A check that may fail for a while. `test` is a pattern over test ids, or `vulnerabilities` or `budget`."""
+    """A check that may fail for a while.
+
+    `test` is a pattern over test ids, or `vulnerabilities`, `vulnerabilities not checked`, `budget`.
+    """
 
     test: Annotated[str, Field(min_length=3)]
+    simulated_only: bool = False
     reason: Annotated[str, Field(min_length=10)]
     until: datetime.date
 

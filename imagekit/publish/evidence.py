@@ -15,7 +15,7 @@ from imagekit.publish.junit import Outcome, outcomes
 from imagekit.registry import Altered, Reference, canonical
 
 FILE = "evidence.json"
-VULNERABILITIES, BUDGET = "vulnerabilities", "budget"
+VULNERABILITIES, NOT_CHECKED, BUDGET = "vulnerabilities", "vulnerabilities not checked", "budget"
 Status = Literal["passed", "failed", "not checked"]
 
 
@@ -104,37 +104,38 @@ class Evidence(Model):
 
 
 def failures(evidence: Evidence) -> list[str]:
-    """What went wrong, waived or not: test ids, `vulnerabilities`, `budget`."""
+    """What went wrong, waived or not: test ids, `vulnerabilities` (or that they were `not checked`), `budget`."""
     found = [failure for run in evidence.runs for failure in run.failures]
-    found += [VULNERABILITIES] if evidence.vulnerabilities.status != "passed" else []
+    found += {"passed": [], "not checked": [NOT_CHECKED]}.get(evidence.vulnerabilities.status, [VULNERABILITIES])
     found += [BUDGET] if evidence.budget.status != "passed" else []
     return found
 
 
 def cover(
-    failed: list[str], waivers: list[Waiver], today: datetime.date
+    failed: list[str], waivers: list[Waiver], today: datetime.date, simulated: bool
 ) -> tuple[list[str], list[UsedWaiver], list[str]]:
     """Split failures by the waivers of images.toml.
 
     Returns:
         What is not covered, the waivers that cover something, and a line on every expired one that would have.
     """
-    left, used, late = list(failed), [], []
+    left, used, late = list(failed), [], list[tuple[Waiver, list[str]]]()
     for waiver in waivers:
         covers = [name for name in failed if fnmatch.fnmatch(name, waiver.test)]
-        if not covers:
+        if not covers or (waiver.simulated_only and not simulated):
             continue
         if waiver.until < today:
-            late.append(f"the waiver for {waiver.test} ended on {waiver.until} ({waiver.reason})")
+            late.append((waiver, covers))
             continue
         used.append(UsedWaiver(test=waiver.test, reason=waiver.reason, until=waiver.until, covers=covers))
         left = [name for name in left if name not in covers]
-    return left, used, late
+    missed = [waiver for waiver, covers in late if set(covers) & set(left)]
+    return left, used, [f"the waiver for {w.test} ended on {w.until} ({w.reason})" for w in missed]
 
 
 def complaints(evidence: Evidence, manifest: Manifest, today: datetime.date) -> list[str]:
     """Why an image with this evidence may not be published, in lines for a user; none when it may."""
-    left, _, late = cover(failures(evidence), manifest.publish.waiver, today)
+    left, _, late = cover(failures(evidence), manifest.publish.waiver, today, evidence.simulated)
     said = [_say(name, evidence) for name in left] + late
     for run in evidence.runs:
         if not run.passed:
@@ -145,7 +146,7 @@ def complaints(evidence: Evidence, manifest: Manifest, today: datetime.date) -> 
 
 
 def _say(name: str, evidence: Evidence) -> str:
-    if name == VULNERABILITIES:
+    if name in (VULNERABILITIES, NOT_CHECKED):
         report = evidence.vulnerabilities
         counted = [f"{f.id} in {f.package} {f.version}" for f in report.findings if not f.allowed]
         shown = ", ".join(counted[:5]) + (f" and {len(counted) - 5} more" if len(counted) > 5 else "")

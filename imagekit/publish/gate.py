@@ -148,7 +148,7 @@ class Gate:
             waivers=[],
             green=False,
         )
-        _, used, _ = evidence.cover(evidence.failures(seen), publish.waiver, _today())
+        _, used, _ = evidence.cover(evidence.failures(seen), publish.waiver, _today(), seen.simulated)
         return seen.model_copy(update={"waivers": used})
 
     def _attach(

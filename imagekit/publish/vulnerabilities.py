@@ -27,7 +27,7 @@ def report(scan: Scan, publish: Publish, today: datetime.date) -> Vulnerabilitie
             )
         )
     status: Status = "not checked" if scan.error else "failed" if any(not f.allowed for f in findings) else "passed"
-    note = f"not checked: {scan.error}" if scan.error else "; ".join(sorted(set(late)))
+    note = scan.error if scan.error else "; ".join(sorted(set(late)))
     return Vulnerabilities(status=status, tool=scan.tool, scope=scan.scope, note=note, findings=findings)
 
 

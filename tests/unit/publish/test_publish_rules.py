@@ -25,7 +25,7 @@ IMAGE = Reference("h.io", "us/rlinf-npu", "", "sha256:" + "a" * 64)
 JUNIT = b"""<testsuites><testsuite>
 <testcase classname="a.b" name="good"/><testcase classname="a.b" name="late"><skipped message="no card"/></testcase>
 %s</testsuite></testsuites>"""
-UNCHECKED = {"status": "not checked", "tool": "x", "scope": "x", "note": "not checked: why", "findings": []}
+UNCHECKED = {"status": "not checked", "tool": "x", "scope": "x", "note": "why", "findings": []}
 GROWN = {"status": "failed", "size": 2, "last_size": 1, "last_digest": "", "note": "grown", "difference": []}
 BAD = b'<testcase classname="a.b" name="bad"><failure message="no">text</failure></testcase>'
 
@@ -196,9 +196,25 @@ def test_no_waiver_covers_nothing_tested(manifest: Manifest) -> None:
     assert evidence.complaints(seen(runs=[run(passed=0)]), waiving(manifest, waiver("*****")), TODAY)
 
 
+def test_a_waiver_that_was_renewed(manifest: Manifest) -> None:
+    red, over = seen(runs=[run(JUNIT % BAD)]), waiver("a.b.*", date(2026, 11, 28))
+    assert evidence.complaints(red, waiving(manifest, over, waiver("a.b.bad")), TODAY) == []
+
+
 def test_used_waivers_are_told() -> None:
-    left, used, late = evidence.cover(["a.b.bad", "budget"], [waiver("a.*"), waiver("x.*")], TODAY)
+    left, used, late = evidence.cover(["a.b.bad", "budget"], [waiver("a.*"), waiver("x.*")], TODAY, simulated=True)
     assert (left, [u.covers for u in used], late) == (["budget"], [["a.b.bad"]], [])
+
+
+def test_a_waiver_for_simulated_images_covers_no_real_one(manifest: Manifest) -> None:
+    limited = waiving(manifest, waiver("vulnerabilities not checked").model_copy(update={"simulated_only": True}))
+    unchecked = {"vulnerabilities": UNCHECKED}
+    assert evidence.complaints(seen(**unchecked, simulated=True), limited, TODAY) == []
+    assert evidence.complaints(seen(**unchecked, simulated=False), limited, TODAY) == [
+        "vulnerabilities not checked: why"
+    ]
+    found = {"vulnerabilities": UNCHECKED | {"status": "failed"}}
+    assert evidence.complaints(seen(**found, simulated=True), limited, TODAY) == ["vulnerabilities failed: why"]
 
 
 def files(document: Evidence, junit: bytes = JUNIT % b"") -> dict[str, bytes]:
@@ -310,7 +326,7 @@ def test_pip_audit_has_no_severities(manifest: Manifest) -> None:
 
 def test_nothing_known_is_not_clean(manifest: Manifest) -> None:
     found = judge(manifest, Scan("pip-audit", scanners.PYTHON_ONLY, [], "out of reach"))
-    assert (found.status, found.note) == ("not checked", "not checked: out of reach")
+    assert (found.status, found.note) == ("not checked", "out of reach")
 
 
 def test_pip_audits_words() -> None:
