@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from imagekit import lookup
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
-from imagekit.process import Say, follow
+from imagekit.process import Finished, Say, follow
 from imagekit.publish.push import BUILD
 from imagekit.registry.server import LoopbackRegistry, loopback_registry
 
@@ -61,8 +61,14 @@ def _step(manifest: Manifest, registry: LoopbackRegistry, say: Say, step: str, s
     for command in _commands(manifest, step, suite):
         done = follow(command, lambda line: say(f"  {line.rstrip()}"), env=_wanted(env, step))
         if not done.ok:
-            return f"{' '.join(command[:3])}: {done.last_line}"[:200]
+            return why(done)
     return ""
+
+
+def why(done: Finished) -> str:
+    """Return the line that says why a step failed: our own `error:` or `red:`, else the last one."""
+    lines = [line.strip() for line in done.out.splitlines()]
+    return next((line for line in lines if line.startswith(("error: ", "red: "))), done.last_line)[:200]
 
 
 def _commands(manifest: Manifest, step: str, suite: str) -> list[list[str]]:

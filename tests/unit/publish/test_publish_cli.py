@@ -8,6 +8,7 @@ import pytest
 from imagekit import cli
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, load_manifest
+from imagekit.process import Finished
 from imagekit.publish import chain, push
 from imagekit.registry.server import LoopbackRegistry
 
@@ -83,6 +84,11 @@ def test_a_step_that_fails_ends_the_pipeline(manifest: Manifest, monkeypatch: py
         ("gate", "failed"),
         ("promote", "not reached"),
     ]
+
+
+def test_the_line_that_says_why() -> None:
+    assert chain.why(Finished(1, "starting\nred: test failed: a.b\nred: size\n  fix: x")) == "red: test failed: a.b"
+    assert chain.why(Finished(2, "make: *** [gate] Error 1")) == "make: *** [gate] Error 1"
 
 
 def test_only_what_talks_to_the_registry_gets_its_login() -> None:
