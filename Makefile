@@ -127,8 +127,8 @@ compose: venv ## write compose.override.yaml: cards, driver, image; after a chan
 # --- publishing -------------------------------------------------------------------------------------------------------
 
 .PHONY: push
-push: venv ## push what was built as candidates (REGISTRY=host/namespace); prints their digests
-	@$(BUILD) push
+push: venv ## push what was built as candidates (REGISTRY=host/namespace IMAGES="rlinf-npu ..."); prints digests
+	@$(BUILD) push $(IMAGES)
 
 .PHONY: gate
 gate: venv ## test IMAGE=host/repository@sha256:... and attach the evidence to it (SUITE=full|quick)

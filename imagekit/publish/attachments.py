@@ -24,7 +24,7 @@ class Attached:
 def attach(
     client: RegistryClient, subject: Manifest, kind: str, files: list[File], notes: Mapping[str, str]
 ) -> Descriptor:
-    """Attach an artifact, once: one with the same files is left as it is."""
+    """Attach an artifact."""
     return client.attach(subject, kind, files, notes)
 
 
@@ -35,6 +35,16 @@ def all_of(client: RegistryClient, subject: Reference, kind: str) -> list[Attach
         Altered: one of them is damaged or belongs to another image.
     """
     return [Attached(entry, client.files(subject, entry)) for entry in client.referrers(subject, kind)]
+
+
+def holds(client: RegistryClient, subject: Reference, kind: str, digest: str = "") -> bool:
+    """Whether an artifact of that kind is attached that has a file of that digest (any file, if empty)."""
+    for entry in client.referrers(subject, kind):
+        artifact = client.manifest(subject.at(entry.digest))
+        about = (artifact.document.get("subject") or {}).get("digest")
+        if about == subject.digest and any(digest in ("", layer.digest) for layer in artifact.layers):
+            return True
+    return False
 
 
 def newest_file(client: RegistryClient, subject: Reference, kind: str) -> bytes | None:

@@ -75,7 +75,7 @@ class UsedWaiver(Model):
 
 
 class Evidence(Model):
-    """Everything about one gating of one image."""
+    """Everything about one gating of one image. `sboms`: digest by media type of the lists attached beside it."""
 
     schema_version: Literal[1]
     project: str
@@ -93,6 +93,7 @@ class Evidence(Model):
     host: dict[str, str]
     versions: dict[str, str]
     runs: list[SuiteRun]
+    sboms: dict[str, str]
     vulnerabilities: Vulnerabilities
     budget: Budget
     waivers: list[UsedWaiver]

@@ -22,11 +22,12 @@ from imagekit.publish import vulnerabilities as judged
 from imagekit.publish.evidence import Evidence, SuiteRun
 from imagekit.publish.identity import Identity, identify, refuse_unfixed, releases
 from imagekit.publish.sbom import Sbom
-from imagekit.registry import File, Reference, RegistryClient
+from imagekit.registry import File, Reference, RegistryClient, digest_of
 from imagekit.registry import Manifest as ImageManifest
 
 CACHE = ROOT / ".cache"
 REPORTS = ROOT / "reports" / "gate"
+SBOM_NAMES = {attachments.SPDX: "sbom.spdx.json", attachments.CYCLONEDX: "sbom.cyclonedx.json"}
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class Gate:
             host=_host(self.engine),
             versions=_versions(self.engine, scan.tool),
             runs=runs,
+            sboms={kind: digest_of(data) for kind, data in listed.files.items()},
             vulnerabilities=judged.report(scan, publish, _today()),
             budget=budget.check(client, found, release, packages, publish.size_ratio),
             waivers=[],
@@ -167,13 +169,9 @@ class Gate:
         files += [File(run.junit, attachments.JUNIT, (reports / run.junit).read_bytes()) for run in seen.runs]
         if key:
             files.append(File(signing.SIGNATURE, "text/plain", signing.sign(raw, key)))
-        place_ = found.reference
-        for kind, name, data in (
-            (attachments.SPDX, "sbom.spdx.json", listed.spdx),
-            (attachments.CYCLONEDX, "sbom.cyclonedx.json", listed.cyclonedx),
-        ):
-            if not client.referrers(place_, kind):
-                attachments.attach(client, found, kind, [File(name, kind, data)], notes)
+        for kind, data in listed.files.items():
+            if not attachments.holds(client, found.reference, kind, digest_of(data)):
+                attachments.attach(client, found, kind, [File(SBOM_NAMES[kind], kind, data)], notes)
         attachments.attach(client, found, attachments.EVIDENCE, files, notes)
 
 

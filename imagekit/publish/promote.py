@@ -16,12 +16,6 @@ from imagekit.registry import Descriptor, NotFound, Reference, RegistryClient, c
 from imagekit.registry import Manifest as ImageManifest
 from imagekit.registry.client import INDEX
 
-REQUIRED = {
-    "provenance": attachments.IN_TOTO,
-    "bill of materials (SPDX)": attachments.SPDX,
-    "bill of materials (CycloneDX)": attachments.CYCLONEDX,
-}
-
 
 @dataclass(frozen=True)
 class Tagged:
@@ -63,9 +57,7 @@ def promote(
     seen = proof(client, manifest, image, identity, key)
     tags = releases(manifest, identity)
     _refuse_moving(client, image.tagged(tags.arch_immutable), image)
-    for what, kind in REQUIRED.items():
-        if not client.referrers(image, kind):
-            raise Problem(f"{image} has no {what} attached", "gate it again: make gate IMAGE=...")
+    _refuse_bare(client, image, seen)
     indexes = [
         (tags.immutable, _entries(client, manifest, found, identity, tags.arch_immutable, key)),
         (tags.readable, _entries(client, manifest, found, identity, tags.arch_readable, key)),
@@ -118,6 +110,15 @@ def _all_evidence(client: RegistryClient, image: Reference, key: bytes | None) -
         signing.verify(attached.files[evidence.FILE], attached.files.get(signing.SIGNATURE), key, image)
         found.append(read)
     return found
+
+
+def _refuse_bare(client: RegistryClient, image: Reference, seen: Evidence) -> None:
+    """How it was made, and the very bills of materials that its gate went by, have to be attached."""
+    if not attachments.holds(client, image, attachments.IN_TOTO):
+        raise Problem(f"{image} has no provenance attached", "push it again: make push")
+    for kind in (attachments.SPDX, attachments.CYCLONEDX):
+        if kind not in seen.sboms or not attachments.holds(client, image, kind, seen.sboms[kind]):
+            raise Problem(f"{image}: the bill of materials ({kind}) of its gate is gone", f"make gate IMAGE={image}")
 
 
 def _refuse_moving(client: RegistryClient, tag: Reference, image: Reference) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 from imagekit.errors import Problem
 from imagekit.process import Pulse, Say, follow
+from imagekit.publish.attachments import CYCLONEDX, SPDX
 from imagekit.registry import Reference, RegistryClient
 from imagekit.registry.credentials import HOST, PASSWORD, USER
 
 SYFT = Path(sys.executable).parent / "syft"
-LABEL = "syft"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Sbom:
 
     spdx: bytes = field(repr=False)
     cyclonedx: bytes = field(repr=False)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """By media type."""
+        return {SPDX: self.spdx, CYCLONEDX: self.cyclonedx}
 
     @property
     def packages(self) -> list[Package]:

@@ -15,9 +15,10 @@ from rich.console import Console
 from imagekit.manifest import Manifest, Suite, Waiver, load_manifest
 from imagekit.publish import promote as promotion
 from imagekit.publish import push as pushing
-from imagekit.publish.evidence import Evidence
+from imagekit.publish.evidence import FILE, Evidence
 from imagekit.publish.gate import Gate
-from imagekit.registry import Reference, RegistryClient, parse
+from imagekit.publish.identity import identify
+from imagekit.registry import File, Reference, RegistryClient, canonical, parse
 from imagekit.registry.server import LoopbackRegistry
 from tests.e2e.registry_kit import TinyImages
 
@@ -153,3 +154,28 @@ def publisher(
     database = Database()
     yield Publisher(registry, tiny, database, tmp_path)
     database.stop()
+
+
+def for_arm64(publisher: Publisher, image: Reference) -> Reference:
+    """Push the same layers as an image for arm64, under its own candidate tag; return it by digest."""
+    client, manifest = publisher.client, publisher.client.manifest(image)
+    config = client.config(manifest) | {"architecture": "arm64"}
+    written = client.put_blob(image, json.dumps(config).encode(), manifest.config.media_type)
+    raw = json.dumps(manifest.document | {"config": written.document()}).encode()
+    return image.at(client.put_manifest(image.tagged("candidate-arm64"), raw, manifest.descriptor.media_type))
+
+
+def as_if_gated(publisher: Publisher, image: Reference, like: Reference) -> None:
+    """Attach to `image` what a gate on a machine of its architecture would, after that of `like`.
+
+    This is the forgery that docs/publish.md says unsigned evidence cannot prevent.
+    """
+    client, subject = publisher.client, publisher.client.manifest(image)
+    content = identify(publisher.manifest, client.config(subject)).content
+    for entry in client.referrers(like):
+        files = client.files(like, entry)
+        if FILE in files:
+            changes = {"digest": image.digest, "content": content, "platform": "linux/arm64"}
+            files[FILE] = canonical(json.loads(files[FILE]) | changes)
+        listed = [File(name, "application/octet-stream", data) for name, data in files.items()]
+        client.attach(subject, entry.artifact_type, listed, entry.annotations)

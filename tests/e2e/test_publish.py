@@ -8,7 +8,9 @@ import pytest
 from imagekit.errors import Problem
 from imagekit.publish import attachments
 from imagekit.publish.evidence import read
-from tests.e2e.publish_kit import Publisher, publisher
+from imagekit.registry import File, canonical
+from imagekit.registry.client import INDEX, fallback
+from tests.e2e.publish_kit import Publisher, as_if_gated, for_arm64, publisher
 from tests.e2e.registry_kit import registry, tiny
 
 __all__ = ["publisher", "registry", "tiny"]
@@ -169,6 +171,48 @@ def test_an_unfixed_image_is_not_even_pushed(publisher: Publisher) -> None:
     prefix = publisher.manifest.project.label_prefix.replace(".", "__")
     with pytest.raises(Problem, match="never published"):
         publisher.push(publisher.build(**{f"{prefix}__fixes": "none"}))
+
+
+def test_two_architectures_share_an_index(publisher: Publisher) -> None:
+    amd64 = publisher.publish()
+    arm64 = for_arm64(publisher, amd64)
+    as_if_gated(publisher, arm64, amd64)
+    tags = publisher.promote(arm64)
+    indexes = [publisher.client.manifest(arm64.tagged(tag)) for tag in tags]
+    entries = [{e.platform: e.digest for e in index.manifests} for index in indexes if index.is_index]
+    assert entries == [{"linux/amd64": amd64.digest, "linux/arm64": arm64.digest}] * 2
+
+
+def test_an_index_takes_no_untested_image_of_another_architecture(publisher: Publisher) -> None:
+    first = publisher.publish()
+    before = {tag: publisher.client.resolve(first.tagged(tag)).digest for tag in publisher.release_tags(first)}
+    stranger = for_arm64(publisher, first)
+    moved = next(tag for tag in before if tag.endswith("-py3.11-amd64-sim")).replace("amd64", "arm64")
+    found = publisher.client.manifest(stranger)
+    publisher.client.put_manifest(first.tagged(moved), found.raw, found.descriptor.media_type)
+    with pytest.raises(Problem, match="without green evidence"):
+        publisher.promote(first)
+    assert before == {tag: publisher.client.resolve(first.tagged(tag)).digest for tag in before}
+
+
+def test_another_architecture_is_gated_elsewhere(publisher: Publisher) -> None:
+    arm64 = for_arm64(publisher, publisher.push(publisher.build()))
+    with pytest.raises(Problem, match="machine of its own architecture"):
+        publisher.gate(arm64)
+
+
+def test_the_bill_of_materials_that_the_gate_went_by_has_to_be_there(publisher: Publisher) -> None:
+    image = publisher.push(publisher.build())
+    publisher.gate(image)
+    place = fallback(image)
+    left = [e for e in publisher.client.manifest(place).manifests if e.artifact_type != attachments.SPDX]
+    raw = canonical({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry.document() for entry in left]})
+    publisher.client.put_manifest(place, raw, INDEX)
+    other = File("sbom.spdx.json", attachments.SPDX, b"{}")
+    publisher.client.attach(publisher.client.manifest(image), attachments.SPDX, [other])
+    with pytest.raises(Problem, match="bill of materials"):
+        publisher.promote(image)
+    assert publisher.release_tags(image) == []
 
 
 def test_a_published_revision_stands_for_one_image(publisher: Publisher) -> None:

@@ -149,6 +149,7 @@ def seen(runs: list[SuiteRun] | None = None, **changes: Any) -> Evidence:
         "host": {},
         "versions": {},
         "runs": [run()] if runs is None else runs,
+        "sboms": {},
         "vulnerabilities": clean,
         "budget": size,
         "waivers": [],
