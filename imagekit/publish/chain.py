@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from imagekit import lookup
 from imagekit.errors import Problem
@@ -39,7 +40,14 @@ def run(manifest: Manifest, say: Say, start: str = STEPS[0], suite: str = "") ->
         raise Problem(f"no step {start!r}", f"one of {', '.join(STEPS)}", usage=True)
     with loopback_registry(say) as registry:
         say(f"registry on {registry.host} (TLS, login, loopback)")
-        return _steps(manifest, registry, say, start, suite)
+        try:
+            return _steps(manifest, registry, say, start, suite)
+        finally:
+            _pushed(manifest).unlink(missing_ok=True)  # it names what is gone with the registry
+
+
+def _pushed(manifest: Manifest) -> Path:
+    return BUILD / f"pushed-{lookup.pick_platform(manifest, '')[0].arch}.json"
 
 
 def _steps(manifest: Manifest, registry: LoopbackRegistry, say: Say, start: str, suite: str) -> list[Row]:
@@ -79,8 +87,7 @@ def _commands(manifest: Manifest, step: str, suite: str) -> list[list[str]]:
         return [["make", "-C", str(ROOT), target] for target in ("test-unit", "test-image")]
     if step == "push":
         return [[*build, "push"]]
-    arch = lookup.pick_platform(manifest, "")[0].arch
-    pushed = json.loads((BUILD / f"pushed-{arch}.json").read_text(encoding="utf-8"))
+    pushed = json.loads(_pushed(manifest).read_text(encoding="utf-8"))
     more = ["--suite", suite] if suite and step == "gate" else []
     return [[*build, step, "--image", entry["reference"], *more] for entry in pushed]
 

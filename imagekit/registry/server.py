@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from imagekit.errors import Problem
+from imagekit.network import find_ca
 from imagekit.process import Say, run
 from imagekit.registry.trust import CERTS_D
 
@@ -94,15 +95,19 @@ class LoopbackRegistry:
 
     @contextlib.contextmanager
     def trusted(self, root: Path = Path("/")) -> Iterator[None]:
-        """Let the engine of this machine, and our client, trust its certificate: docker's folder for this one host."""
+        """Let the engine of this machine, and our client, trust its certificate: docker's folder for this one host.
+
+        Who may not write there gets a CA bundle in `environ`; engines take a registry on loopback without looking.
+        """
         folder = root / CERTS_D / self.host
         try:
             folder.mkdir(parents=True)
             shutil.copy(self.ca, folder / "ca.crt")
         except PermissionError:
-            raise Problem(
-                f"{folder} cannot be written", "run as root; docker trusts a registry by that folder"
-            ) from None
+            bundle = self.folder / "bundle.pem"
+            known = find_ca()
+            bundle.write_bytes((known.read_bytes() if known else b"") + b"\n" + self.ca.read_bytes())
+            self.environ["SSL_CERT_FILE"] = str(bundle)
         try:
             yield
         finally:
@@ -132,7 +137,7 @@ def loopback_registry(say: Say = lambda _: None) -> Iterator[LoopbackRegistry]:
     """Start a registry that this machine's engine trusts; stop it and remove all it had afterwards.
 
     Raises:
-        Problem: docker-registry is not to be had, or we may not tell the engine about its certificate.
+        Problem: docker-registry is not to be had.
     """
     with tempfile.TemporaryDirectory(prefix="registry-") as folder:
         registry = LoopbackRegistry(Path(folder), say)

@@ -182,7 +182,7 @@ def _scheme(transport: Transport) -> str:
             f"https://{transport.hostname}/v2/", verify=transport._tls_verify, timeout=TIMEOUT, auth=_as_it_is
         )
     except requests.exceptions.SSLError as error:
-        return "http" if re.search(r"WRONG_VERSION_NUMBER|RECORD_LAYER|HTTP_REQUEST", str(error), re.I) else "https"
+        return "http" if re.search(r"WRONG_VERSION_NUMBER|RECORD.LAYER|HTTP_REQUEST", str(error), re.I) else "https"
     except requests.exceptions.RequestException:
         return "https"  # the real request says what is wrong
     return "https"
