@@ -17,7 +17,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := $(BIN)/python build.py
-PYTEST := $(BIN)/python -m pytest
+# Bytecode is kept whatever the shell says: without it each of some hundred Python starts compiles everything again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 REPORTS := reports
 
 .PHONY: help
@@ -52,7 +53,7 @@ format: venv ## let ruff format the Python code
 
 .PHONY: test-unit
 test-unit: venv ## unit tests: seconds, no Docker
-	@$(PYTEST) tests/unit -q --numprocesses=auto --junitxml=$(REPORTS)/unit.xml
+	@$(PYTEST) tests/unit -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
 
 .PHONY: test-image
 test-image: unfixed ## tests inside the built images, and on simulated cards

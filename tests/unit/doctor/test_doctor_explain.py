@@ -35,7 +35,7 @@ def test_log() -> None:
 
 
 def test_a_line_of_megabytes_does_no_harm() -> None:
-    found = explained("tensorflow libx.so " * 300_000 + "EJ0003 beyond what is looked at\nEJ0004 after it\n")
+    found = explained("tensorflow libx.so " * 60_000 + "EJ0003 beyond what is looked at\nEJ0004 after it\n")
     assert list(found) == ["EJ0004"]
 
 
@@ -53,10 +53,11 @@ def test_where_blocks_end_does_not_matter(monkeypatch: pytest.MonkeyPatch, block
     assert [(key, answer.count, answer.line) for key, answer in explained(LOG * 3).items()] == expected
 
 
-def test_progress_is_told_in_bytes() -> None:
+def test_progress_is_told_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logscan, "_BLOCK", 1000)
     told: list[int] = []
-    explain_log(io.BytesIO(b"a line of nothing\n" * 200_000), told.append)
-    assert told[-1] == 3_600_000
+    explain_log(io.BytesIO(b"a line of nothing\n" * 200), told.append)
+    assert told[-1] == 3600
     assert told == sorted(told) and len(told) > 2
 
 

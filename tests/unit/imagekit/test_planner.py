@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imagekit import lookup
-from imagekit.manifest import Manifest, load_manifest
+from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.planner import Request, bake, describe, facts, labels, write_facts
 from imagekit.tags import Flavour, tags
 
@@ -129,3 +129,14 @@ def test_steps_are_kept_in_a_registry_only_when_one_is_named(manifest: Manifest)
     assert plan["rlinf-npu"]["cache-from"] == ["type=registry,ref=h.io/us/cache:buildcache-rlinf-npu-arm64"]
     assert "mode=max" in plan["cann-base"]["cache-to"][0]
     assert plan["sim-driver"]["cache-to"] == []  # it is cann-sim once more
+
+
+def test_bytecode_of_a_test_run_builds_nothing_again(manifest: Manifest) -> None:
+    """Tests import from build contexts; what Python leaves there must not change a layer."""
+    targets = bake(manifest, ["rlinf-npu"], request_for(manifest))["target"].values()
+    used = {target["context"] for target in targets} | {c for target in targets for c in target["contexts"].values()}
+    ours = {Path(context) for context in used if context.startswith((f"{ROOT}/runtime", f"{ROOT}/images/"))}
+    with_python = {context for context in ours if any(context.rglob("*.py"))}
+    assert {context.name for context in with_python} == {"runtime", "stubgen", "cann-sim"}
+    for context in with_python:
+        assert "**/__pycache__" in (context / ".dockerignore").read_text(encoding="utf-8").splitlines(), context
