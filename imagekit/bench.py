@@ -175,7 +175,7 @@ def recap_overhead(manifest: Manifest, engine: Engine, platform: Platform, say: 
         raise Problem("no simulated image has been built", "make image BASE=sim")
     driver = ROOT / "build" / SIM_DRIVER / platform.arch
     cards = sim_services(built, simulated_mounts(manifest.devices, driver), manifest.devices)["cards"]
-    command = [*engine.docker, "run", "--rm", "--shm-size=8g", "--tmpfs=/work:exec,mode=1777"]
+    command = [*engine.docker, "run", "--rm", "--shm-size=32g", "--tmpfs=/work:exec,mode=1777"]
     command += [f"--user={cards['user']}", *(f"--device={device}" for device in cards["devices"])]
     command += [f"--env={name}={cards['environment'][name]}" for name in manifest.devices.visible]
     command += [f"--volume={m['source']}:{m['target']}:ro" for m in cards["volumes"] if m["type"] == "bind"]

@@ -43,7 +43,7 @@ def machine(node: dict[str, Any], rank: int) -> dict[str, Any]:
     found = {name: value for name, value in node.items() if name not in ("network_mode", "profiles", "shm_size")}
     found["environment"] = node["environment"] | dict.fromkeys(devices.visible, "0") | {"NODE_RANK": str(rank)}
     found["devices"] = [device for device in node["devices"] if not device["target"].endswith("davinci1")]
-    return found | ({"ipc": "shareable", "shm_size": "4g"} if rank == 0 else {"ipc": "service:node0"})
+    return found | ({"ipc": "shareable", "shm_size": node["shm_size"]} if rank == 0 else {"ipc": "service:node0"})
 
 
 def test_two_machines_train_together(machines: Project) -> None:
