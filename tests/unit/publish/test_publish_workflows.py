@@ -1,6 +1,8 @@
 """The pipelines use what exists, pin what they take from others, and grant no more than is needed."""
 
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -96,3 +98,20 @@ def test_no_password_on_a_command_line() -> None:
     for path in PIPELINES:
         for line in path.read_text(encoding="utf-8").splitlines():
             assert not re.search(r"--password[ =]|-p \$", line), line
+
+
+def test_every_pushed_image_is_handled_and_a_failure_ends_it(tmp_path: Path) -> None:
+    for folder in (".ci", "build"):
+        (tmp_path / folder).mkdir()
+    script = shutil.copy(ROOT / ".ci/each-pushed", tmp_path / ".ci")
+    entries = [{"reference": "h.io/us/a@sha256:1"}, {"reference": "h.io/us/b@sha256:2"}]
+    (tmp_path / "build/pushed-arm64.json").write_text(json.dumps(entries), encoding="utf-8")
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([script, *command], capture_output=True, text=True, check=False)
+
+    done = run("arm64", "sh", "-c", 'echo "$IMAGE"')
+    assert (done.returncode, done.stdout.split()) == (0, ["h.io/us/a@sha256:1", "h.io/us/b@sha256:2"])
+    failed = run("arm64", "sh", "-c", 'echo "$IMAGE"; exit 3')
+    assert (failed.returncode, failed.stdout.split()) == (3, ["h.io/us/a@sha256:1"])
+    assert run("amd64", "true").returncode != 0  # nothing was pushed for it
