@@ -43,11 +43,23 @@ def checkpoints(project: Project, place: str) -> list[str]:
     return sorted(Path(path).name for path in found)
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project with fixtures, for what needs no training before it."""
+    found = new_project(tmp_path_factory.mktemp("prepared"))
+    try:
+        done = found.compose("up", "fixtures", seconds=TRAIN_SECONDS)
+        assert found.exit_code("fixtures") == 0, done.stdout
+        yield found
+    finally:
+        found.remove()
+
+
 # --- refused before anything starts ---
 
 
-def test_a_broken_mp4_and_a_missing_model_file_are_named_and_nothing_starts(trained: Project) -> None:
-    """In a run of its own on the fixtures of the trained project, which are whole again afterwards."""
+def test_a_broken_mp4_and_a_missing_model_file_are_named_and_nothing_starts(prepared: Project) -> None:
+    """The fixtures are whole again afterwards."""
     video = f"{DATA}/tiny_fixture_train/videos/chunk-000/image/episode_000002.mp4"
     weights = f"{MODELS}/tiny-fixture-gemma-3/model.safetensors"
     script = f"""
@@ -58,7 +70,7 @@ def test_a_broken_mp4_and_a_missing_model_file_are_named_and_nothing_starts(trai
     ls -A /workspace/refused
     recap check >/dev/null; echo "check $?"
     """
-    out = trained.run("shell", "bash", "-c", script)
+    out = prepared.run("shell", "bash", "-c", script, seconds=300)
     assert "code 2" in out, out
     assert "2 problem(s), nothing was started" in out, out
     assert re.search(rf"{video}: cannot be decoded.*; copy this file again, or leave the episode out", out), out
@@ -171,11 +183,11 @@ def step_2(project: Project, *settings: str) -> str:
 
 
 @pytest.fixture
-def hanging(trained: Project) -> Iterator[Project]:
-    """The trained project with a second run, whose step 1 is done."""
-    trained.run("shell", "recap", "step", "returns", "--set", "name=hang")
-    yield trained
-    trained.run("shell", "rm", "-rf", "/workspace/hang")
+def hanging(prepared: Project) -> Iterator[Project]:
+    """With a run whose step 1 is done."""
+    prepared.run("shell", "recap", "step", "returns", "--set", "name=hang", seconds=300)
+    yield prepared
+    prepared.run("shell", "rm", "-rf", "/workspace/hang")
 
 
 def extend(project: Project, what: str) -> None:

@@ -25,6 +25,7 @@ from rlinf_npu.recap.source import find_source
 
 PROBE_SECONDS = 2.0
 TELL_SECONDS = 60.0
+MISSES = 5  # probes in a row without an answer that mean the head is gone; one alone means a busy machine
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ class Node:
             self._await_head()
             self._ray(f"--address={self.address}")
             say(f"node {self.rank}: joined {self.address}; serves until machine 0 ends")
-            while process.marked_processes(self.mark) and self._head_answers():
+            missed = 0
+            while process.marked_processes(self.mark) and missed < MISSES:
                 time.sleep(PROBE_SECONDS)
+                missed = 0 if self._head_answers() else missed + 1
         finally:
             process.end_all(self.mark)
             for number, handler in previous.items():
