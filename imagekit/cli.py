@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -280,6 +281,8 @@ def run_bench(
 def main() -> None:
     """Run the command line; a Problem becomes one line and an exit code."""
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    # A cancelled CI job sends SIGTERM: what Ctrl-C stops in good order must not be left running then.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except Problem as problem:

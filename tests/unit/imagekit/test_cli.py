@@ -1,7 +1,8 @@
 """The command line: usage errors exit 2 with one clear line, failures exit 1, and `plan` needs nothing but Python."""
 
 import json
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ Run = Callable[..., int]
 
 
 @pytest.fixture
-def build_py(monkeypatch: pytest.MonkeyPatch) -> Run:
+def build_py(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run `build.py ARGUMENTS` and return its exit code. Nothing is on PATH: no docker, no git, no network tools."""
     for name in ("BASE", "PLATFORM", "SOURCE", "TORCH", "MIRROR", "USE_MIRRORS", "NO_FIXES", "SOURCE_DATE_EPOCH"):
         monkeypatch.delenv(name, raising=False)
@@ -26,7 +27,9 @@ def build_py(monkeypatch: pytest.MonkeyPatch) -> Run:
             cli.main()
         return int(ended.value.code or 0)
 
-    return run
+    handler = signal.getsignal(signal.SIGTERM)
+    yield run
+    signal.signal(signal.SIGTERM, handler)
 
 
 def test_plan_needs_no_docker_and_no_network(build_py: Run, tmp_path: Path) -> None:
