@@ -73,7 +73,7 @@ class Project:
         self.env["COMPOSE_PROFILES"] = "sim"
         return self
 
-    def compose(self, *arguments: str, seconds: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    def compose(self, *arguments: str, seconds: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run `docker compose ARGUMENTS`; both streams in stdout."""
         files = [part for name in self.files if (self.folder / name).exists() for part in ("-f", name)]
         return subprocess.run(
@@ -88,7 +88,7 @@ class Project:
             timeout=seconds,
         )
 
-    def run(self, service: str, *command: str, seconds: float = 120) -> str:
+    def run(self, service: str, *command: str, seconds: float = 300) -> str:
         """`docker compose run` without dependencies; returns its output.
 
         Raises:
