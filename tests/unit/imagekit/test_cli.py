@@ -72,9 +72,12 @@ def test_usage_errors_are_one_line_and_exit_2(
     assert "Traceback" not in text
 
 
-def test_ctrl_c_is_one_line(build_py: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_cancelled_job_are_one_line(
+    build_py: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
     def interrupt() -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     monkeypatch.setattr(cli, "load_manifest", interrupt)
     assert build_py("plan") == 130
