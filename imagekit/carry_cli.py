@@ -118,7 +118,7 @@ def _find_image(manifest: Manifest, engine: engines.Engine, reference: str) -> I
             raise Problem("no image has been built or pulled on this machine", "make image, or make pull")
         reference = built.reference
     try:
-        return engine.client().images.get(reference)
+        return engine.client(seconds=None).images.get(reference)
     except ImageNotFound:
         raise Problem(f"the engine has no image {reference}", "make image, or make pull; docker images") from None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docker.errors import APIError, ImageNotFound
+from requests.exceptions import RequestException
 from rich.console import Console
 
 from imagekit.carry.contents import CONTENTS, IMAGES, Contents, read_contents
@@ -92,15 +93,17 @@ def load_bundle(engine: Engine, verified: Verified, console: Console) -> None:
     Raises:
         Problem: the engine refuses it.
     """
-    client = engine.client()
+    client = engine.client(seconds=None)
     total = sum(bundle.size(path) for bundle, path in verified.sources)
     try:
-        with meter(console, "loading", total) as advance:
+        with meter(console, "loading", total, then="the engine unpacks") as advance:
             for event in client.api.load_image(_tar(verified.sources, advance)):  # type: ignore[no-untyped-call]
                 if "error" in event:
                     raise Problem(*_refused(str(event["error"])))
     except APIError as error:
         raise Problem(*_refused(str(error.explanation))) from None
+    except RequestException as error:
+        raise Problem(f"the Docker engine went away: {error}", "see its log, then load again") from None
     for name in verified.contents.names:
         _check_loaded(engine, name, verified.contents)
 

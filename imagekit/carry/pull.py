@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.models.images import Image
+from requests.exceptions import RequestException
 from rich.console import Console
 
 from imagekit.carry.lockfile import labels_of, platform_of
@@ -151,11 +152,11 @@ def verify_signature(signature: Signature, reference: Reference, say: Say) -> No
 
 def _pull(engine: Engine, checked: Checked, console: Console) -> Pulled:
     reference = checked.reference
-    client = engine.client()
+    client = engine.client(seconds=None)
     transfer = Transfer({layer.digest: layer.size for layer in checked.manifest.layers})
     name = f"{reference.host}/{reference.repository}"
     try:
-        with meter(console, "pulling", checked.manifest.size) as advance:
+        with meter(console, "pulling", checked.manifest.size, then="the engine unpacks") as advance:
             events = client.api.pull(name, tag=reference.digest, stream=True, decode=True, auth_config=_auth(checked))
             for event in events:
                 if "error" in event:
@@ -164,6 +165,8 @@ def _pull(engine: Engine, checked: Checked, console: Console) -> Pulled:
             advance(transfer.rest())
     except (APIError, DockerException) as error:
         raise explain(str(getattr(error, "explanation", None) or error), reference) from None
+    except RequestException as error:
+        raise Problem(f"the Docker engine went away: {error}", "see its log; what is complete is kept") from None
     return Pulled(
         _arrived(engine, checked), reference, checked.manifest, transfer.moved_bytes, len(transfer.moved_layers)
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from docker import DockerClient
 from docker.tls import TLSConfig
@@ -38,14 +39,20 @@ class Engine:
         """True when the engine runs on this machine, so that its files and devices are ours to see."""
         return self.endpoint.startswith(("unix://", "npipe://"))
 
-    def client(self) -> DockerClient:
+    def client(self, seconds: int | None = 60) -> DockerClient:
         """Connect the SDK to the same engine; by itself it does not follow contexts as the client does.
+
+        Args:
+            seconds: how long it may say nothing; None for work of which it says nothing for minutes (unpacking).
 
         Raises:
             docker.errors.DockerException: the engine has gone away.
         """
+        limit: Any = seconds  # the stubs know no None
         if not self.tls:
-            return DockerClient(base_url=self.endpoint, use_ssh_client=self.endpoint.startswith("ssh://"))
+            return DockerClient(
+                base_url=self.endpoint, use_ssh_client=self.endpoint.startswith("ssh://"), timeout=limit
+            )
         pair = (str(self.tls / "cert.pem"), str(self.tls / "key.pem"))
         config = TLSConfig(client_cert=pair, ca_cert=str(self.tls / "ca.pem"), verify=True)
-        return DockerClient(base_url=self.endpoint, tls=config)
+        return DockerClient(base_url=self.endpoint, tls=config, timeout=limit)

@@ -71,7 +71,7 @@ class Gate:
         begun = datetime.datetime.now(UTC)
         transfer.verify_blobs(client, found, self.console)
         reports = self.reports / image.digest.partition(":")[2][:12]
-        remove = transfer.pull(self.engine.client(), image, client.transport.credentials, self.console)
+        remove = transfer.pull(self.engine.client(seconds=None), image, client.transport.credentials, self.console)
         try:
             runs = self._suites(identity, image, suite, whole, reports)
         finally:

@@ -70,7 +70,7 @@ def push(
     Raises:
         Problem: not an image of ours, unfixed, or one of the registry's errors.
     """
-    docker = engine.client()
+    docker = engine.client(seconds=None)
     here = _inspect(docker, local)
     identity = identify(manifest, here)
     refuse_unfixed(identity)

@@ -1,9 +1,14 @@
 """What the engine says while it pulls, in words a user can act on; who is asked, and who signs."""
 
+import io
+import re
+import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from imagekit.carry import meter as meters
 from imagekit.carry import pull
 from imagekit.carry.transfer import Transfer
 from imagekit.errors import Problem
@@ -113,3 +118,26 @@ def test_a_signature_is_by_a_key_or_by_an_identity(wrong: dict[str, str]) -> Non
 
 def test_layers_have_media_types_that_every_engine_pulls() -> None:
     assert "oci-mediatypes=true" in EXPORT.split(",")  # containerd finds no layers under docker's type with zstd
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("total", [100, None])
+def test_progress_goes_on_while_the_engine_is_silent(monkeypatch: pytest.MonkeyPatch, total: int | None) -> None:
+    monkeypatch.setattr(meters, "EVERY", 0.001)
+    console = Console(file=io.StringIO())
+    with meters.meter(console, "loading", total, then="the engine unpacks") as advance:
+        until(console, r"loading: 0(/0)? MB")
+        advance(100)
+        if total:
+            until(console, "the engine unpacks")
+    assert re.search(r"  loading: 0\.0 MB in \d", text_of(console).splitlines()[-1])
+
+
+def until(console: Console, pattern: str) -> None:
+    while not re.search(pattern, text_of(console)):
+        threading.Event().wait(0.001)
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
