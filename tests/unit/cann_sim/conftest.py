@@ -3,30 +3,25 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 IMAGES = Path(__file__).resolve().parents[3] / "images"
-sys.path[:0] = [str(IMAGES / "stubgen"), str(IMAGES / "cann-sim/python")]
+sys.path[:0] = [str(IMAGES / "stubgen"), str(IMAGES / "cann-sim/python"), str(Path(__file__).parents[1] / "stubgen")]
 
-from stand_in import StandIn  # noqa: E402  # needs the paths above
-from stubgen.build import Toolchain  # noqa: E402
-from stubgen.cann import CannBuilder  # noqa: E402
+from made_up_wheel import build_cann  # noqa: E402  # needs the paths above
+from stand_in import StandIn  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def stand_in(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
+def stand_in(once: Callable[[str, Callable[[Path], None]], Path]) -> StandIn:
     """Compiled libraries; no card yet."""
-    missing = [tool for tool in ("cc", "nm", "readelf") if not shutil.which(tool)]
+    missing = [tool for tool in ("cc", "c++", "nm", "readelf", "c++filt") if not shutil.which(tool)]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (Debian: gcc binutils)")
-    out = tmp_path_factory.mktemp("stand-in")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CFLAGS", "-O0 -g0")
-        CannBuilder(IMAGES / "cann-sim/src", out, None, Toolchain()).build()
-    return StandIn(out)
+        pytest.skip(f"not installed: {', '.join(missing)} (Debian: gcc g++ binutils)")
+    return StandIn(once("cann", build_cann))
 
 
 @pytest.fixture

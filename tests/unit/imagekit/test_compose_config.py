@@ -1,6 +1,5 @@
 """compose.yaml with the generated files, as Docker Compose itself understands them. Needs its CLI, no engine."""
 
-import functools
 import json
 import os
 import re
@@ -20,17 +19,15 @@ STEPS = ("train", "returns", "value-sft", "advantages", "cfg-rl")
 TOOLS = ("tensorboard", "shell", "smoke", "doctor")
 GIB = 1 << 30
 
+# Where docker looks for its plugins. Called by itself, Compose is the same program and starts in half the time.
+FOLDERS = (
+    os.environ.get("DOCKER_CONFIG") or str(Path.home() / ".docker"),
+    *(f"/usr/{name}/docker" for name in ("local/lib", "local/libexec", "lib", "libexec")),
+)
+PLUGINS = [Path(folder, "cli-plugins/docker-compose") for folder in FOLDERS]
+COMPOSE = next((plugin for plugin in PLUGINS if os.access(plugin, os.X_OK)), None)
 
-@functools.cache
-def no_compose() -> str:
-    """Why these tests cannot run; empty when they can."""
-    if not shutil.which("docker"):
-        return "no docker command here"
-    asked = subprocess.run(["docker", "compose", "version"], capture_output=True, text=True, check=False)
-    return "" if asked.returncode == 0 else "docker has no compose plugin here"
-
-
-pytestmark = pytest.mark.skipif(bool(no_compose()), reason=no_compose())
+pytestmark = pytest.mark.skipif(COMPOSE is None, reason="docker has no compose plugin here")
 
 
 class Project:
@@ -62,7 +59,7 @@ class Project:
         ours = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", *NAMES.values()}
         clean = {name: value for name, value in os.environ.items() if name not in ours}
         return subprocess.run(
-            ["docker", "compose", *arguments],
+            [str(COMPOSE), *arguments],
             cwd=self.folder,
             env=clean | environment,
             capture_output=True,

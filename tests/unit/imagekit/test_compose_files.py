@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hostkit import Said
-from ruamel.yaml import YAML
 
 from imagekit.compose import CARDS_FILE, OVERRIDE_FILE, generate
 from imagekit.compose.render import FIRST_PORT, PORTS, base_port
@@ -46,7 +46,7 @@ class Checkout:
         return self.read(CARDS_FILE)["services"]
 
     def read(self, name: str) -> Any:
-        return YAML(typ="safe").load((self.folder / name).read_text(encoding="utf-8"))
+        return yaml.load((self.folder / name).read_text(encoding="utf-8"), yaml.CSafeLoader)
 
 
 @pytest.fixture

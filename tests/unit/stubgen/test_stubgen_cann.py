@@ -6,38 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from made_up_wheel import SOURCES, build_cann
 from stubgen import elf
 from stubgen.cli import main
 
-SOURCES = Path(__file__).resolve().parents[3] / "images/cann-sim/src"
 
-WHEEL = """
-extern int aclrtSetDevice(int), aclrtMystery(void), HcclMystery(void), acltdtGetDatasetSize(void), strcpy_s(void);
-extern void *aclCreateTensorDesc(void);
-extern void session(void) __asm__("_ZN2ge7Session8AddGraphEj");
-extern void destroy(void) __asm__("_ZN2ge7SessionD1Ev");
-extern void tensor(void) __asm__("_ZN2at6TensorC1Ev");
-extern void python(void) __asm__("PyErr_Clear");
-extern int pthread_create(void), printf(const char *, ...);
-extern void maybe(void) __attribute__((weak));
-const char *names[] = {"aclnnFoo", "aclnnFooGetWorkspaceSize", "aclnnBar", "not aclnnBaz"};
-void all(void) {
-    aclrtSetDevice(0); aclrtMystery(); HcclMystery(); acltdtGetDatasetSize(); strcpy_s(); aclCreateTensorDesc();
-    session(); destroy(); tensor(); python(); pthread_create(); printf("%s", names[0]);
-    if (maybe) maybe();
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory, library: Callable[..., Path]) -> Path:
-    """The stand-in for that wheel, made by the command line."""
-    root = tmp_path_factory.mktemp("cann")
-    library(root / "wheel/lib/libtorch_npu.so", WHEEL)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CFLAGS", "-O0 -g0")
-        assert main(["cann", str(root / "out"), "--sources", str(SOURCES), "--wheel", str(root / "wheel")]) == 0
-    return root / "out"
+@pytest.fixture(scope="session")
+def built(once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """The stand-in for a made-up wheel."""
+    return once("cann", build_cann)
 
 
 def names(path: Path) -> set[str]:

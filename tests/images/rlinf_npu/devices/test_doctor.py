@@ -172,7 +172,8 @@ def folder_for_npu_smi(cards: Cards) -> Options:
 
 STARTED: dict[str, tuple[Callable[[Cards], Options], dict[str, str]]] = {
     "no driver": (without_driver, {"driver-missing": "error", "import": "error"}),
-    "half a driver": (with_only_lib64, {"driver-half": "error"}),
+    # npu-smi is mounted, but what it reads is not.
+    "half a driver": (with_only_lib64, {"driver-half": "error", "npu-smi-fails": "error"}),
     "no card": (lambda cards: cards.options(0), {"no-cards": "error"}),
     "3 of 8 cards": (three_of_eight, {"visible-range": "error"} | NOT_COUNTED),
     "the host's numbers": (host_numbers, {"visible-host-ids": "error"} | NOT_COUNTED),
