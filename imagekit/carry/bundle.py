@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docker.errors import DockerException
 from docker.models.images import Image
+from requests.exceptions import RequestException
 from rich.console import Console
 
 from imagekit.builder import GIB, check_disk
@@ -138,9 +140,7 @@ def _write_image(
     images = folder / IMAGES
     blobs = layout.make_folder(images)
     saved_as = folder.parent / "saved.tar"
-    with meter(console, "exporting") as advance, saved_as.open("wb") as file:
-        for piece in counted(image.save(SAVE_CHUNK, named=names[0]), advance):
-            file.write(piece)
+    _save(image, names[-1], saved_as, console)
     with SavedImage(saved_as) as saved:
         have = earlier.layers if earlier else {}
         total = sum(saved.size(layer) for layer in saved.layers if layer.diff_id not in have)
@@ -165,6 +165,16 @@ def _write_image(
     )
     (folder / CONTENTS).write_text(contents.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
     return contents
+
+
+def _save(image: Image, name: str, target: Path, console: Console) -> None:
+    try:
+        with meter(console, "exporting") as advance, target.open("wb") as file:
+            for piece in counted(image.save(SAVE_CHUNK, named=name), advance):
+                file.write(piece)
+    except (DockerException, RequestException) as error:
+        why = " ".join(str(getattr(error, "explanation", None) or error).split())
+        raise Problem(f"the engine cannot export {name}: {why[:200]}", "pull or build the image again") from None
 
 
 def _pack_layer(saved: SavedImage, item: SavedLayer, blobs: Path, advance: Advance) -> Layer:

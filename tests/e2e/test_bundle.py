@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from imagekit.carry.contents import Contents, read_contents
+from imagekit.compose.record import find_built
+from imagekit.manifest import ROOT, load_manifest
+from imagekit.tags import SIM
+from tests.e2e import compose_kit
 from tests.e2e.checkout import Checkout
 from tests.e2e.registry_kit import TinyImages, engine, standard_labels, tiny
 from tests.e2e.scratch import ScratchImages, scratch
@@ -181,3 +185,29 @@ def test_an_image_without_the_fixes_stays_here(checkout: Checkout, scratch: Scra
     assert "never leaves the machine" in line
     assert "no image rlinf-npu-e2e:nope" in checkout.refused(1, "bundle", IMAGE="rlinf-npu-e2e:nope")
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.skipif(bool(compose_kit.why_not()), reason=compose_kit.why_not())
+def test_configure_sh_needs_no_python_of_the_hosts(bundle: Path) -> None:
+    """With the real image's Python, a bare PATH, and a folder that is not the checkout."""
+    built = find_built(ROOT / "build", load_manifest().image[-1].name, compose_kit.arch(), SIM)
+    assert built is not None
+    settings = bundle / "bundle.env"
+    settings.write_text(re.sub("IMAGE=.*", f"IMAGE={built.reference}", settings.read_text("utf-8")), "utf-8")
+    shutil.copy(bundle / ".env.example", bundle / ".env")
+    path = bundle.parent / "bin"
+    path.mkdir()
+    for name in ("docker", "id", "dirname"):
+        (path / name).symlink_to(str(shutil.which(name)))
+    configure = ["/bin/sh", str(bundle / "configure.sh")]
+    done = subprocess.run(configure, env={"PATH": str(path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"image: {NAME}" in (bundle / "build/compose-cards.yaml").read_text("utf-8")
+    compose = ["docker", "compose", "--profile", "sim", "config", "--images"]
+    shown = subprocess.run(compose, cwd=bundle, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert set(shown.stdout.split()) == {NAME}
+    (bundle / ".env").write_text("NPUS=0-99\n", encoding="utf-8")
+    done = subprocess.run(configure, env={"PATH": str(path)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: NPUS=0-99: no card ")

@@ -4,10 +4,12 @@ import gzip
 import json
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from carrykit import BASE, LATE, MIDDLE, NAME, PREFIX, OldSavedImage, SavedImage, sha, tar, write
+from docker.errors import APIError
 
 from imagekit.carry.contents import read_contents
 from imagekit.compose.record import find_built
@@ -134,6 +136,19 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
     image = SavedImage([BASE, LATE])
     image.blobs[1] = image.blobs[1][:-4]
     with pytest.raises(Problem, match="ends early"):
+        write(image, tmp_path / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_that_cannot_export_is_said_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = SavedImage([BASE])
+
+    def save(*_: object, **__: object) -> Iterator[bytes]:
+        yield b"half of it"
+        raise APIError("", explanation="content digest sha256:12: not found")
+
+    monkeypatch.setattr(image, "save", save)
+    with pytest.raises(Problem, match=r"the engine cannot export rlinf-npu:\S+: content digest sha256:12: not found"):
         write(image, tmp_path / "b")
     assert list(tmp_path.iterdir()) == []
 
