@@ -13,7 +13,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from imagekit import bench, carry_cli, compose_cli, locks, lookup, publish_cli, rlinf_source, simhost, torch_wheels
+from imagekit import (
+    bench,
+    bump_cli,
+    carry_cli,
+    compose_cli,
+    locks,
+    lookup,
+    publish_cli,
+    rlinf_source,
+    simhost,
+    torch_wheels,
+)
 from imagekit import engine as engines
 from imagekit.base import ResolvedBase, base_probes, resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
@@ -33,6 +44,7 @@ err = Console(stderr=True, soft_wrap=not sys.stderr.isatty())
 app.add_typer(compose_cli.app)
 app.add_typer(carry_cli.app)
 app.add_typer(publish_cli.app)
+app.add_typer(bump_cli.app)
 BUILD = ROOT / "build"
 INTERRUPTED = 130  # what typer makes of Ctrl-C, after the shells' 128 + SIGINT
 Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]

@@ -125,6 +125,24 @@ def make_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, up
     return path
 
 
+def resolve_one(manifest: Manifest, requirements: list[str], name: str, env: dict[str, str]) -> str:
+    """Return the version of `name` that goes with `requirements`, on the first platform of the manifest.
+
+    Raises:
+        Problem: they cannot be resolved; uv's explanation is passed on.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, output = Path(folder) / "requirements.in", Path(folder) / "lock.txt"
+        wanted.write_text("\n".join(requirements) + "\n", encoding="utf-8")
+        options = [f"--python-platform={manifest.platform[0].python_platform}", "--no-annotate", "--no-header"]
+        options += [f"--python-version={manifest.versions.python_series}", f"--output-file={output}"]
+        _uv(["pip", "compile", "--quiet", "--system-certs", str(wanted), *options], env)
+        found = re.search(rf"^{re.escape(name)}==(\S+)", output.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise Problem(f"no {name} among what {', '.join(requirements)} resolve to")
+    return found[1]
+
+
 def make_host_lock(env: dict[str, str], *, upgrade: bool) -> Path:
     """Resolve what the host's .venv needs (pyproject.toml and runtime/pyproject.toml), for every platform at once."""
     with tempfile.TemporaryDirectory() as folder:

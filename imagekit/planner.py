@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from imagekit import compat
 from imagekit.locks import LOCKS
 from imagekit.manifest import ROOT, Image, Manifest
 from imagekit.tags import Flavour, tags
@@ -68,6 +69,7 @@ def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]
             f"{ours}.torch": versions.torch,
             f"{ours}.torch.wheels": request.torch_wheels,
             f"{ours}.torch-npu": versions.torch_npu,
+            f"{ours}.compatibility": "listed" if compat.is_listed(versions) else "unlisted",
             f"{ours}.rlinf.source": request.rlinf_kind,
             f"{ours}.rlinf.revision": request.rlinf_revision,
             f"{ours}.fixes": "npufix" if flavour.fixes else "none",
