@@ -14,7 +14,7 @@ from typing import Any
 from imagekit import lookup
 from imagekit.compose import generate
 from imagekit.compose.settings import NAMES, Settings
-from imagekit.manifest import ROOT, load_manifest
+from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.planner import SIM_DRIVER
 
 OTHER_SETTINGS = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", "HUNG_SECONDS"}
@@ -26,9 +26,15 @@ class Failed(AssertionError):
 
 
 @functools.cache
+def manifest() -> Manifest:
+    """images.toml as it was when the tests began."""
+    return load_manifest()
+
+
+@functools.cache
 def arch() -> str:
     """This machine's architecture in Docker's words."""
-    return lookup.pick_platform(load_manifest(), "")[0].arch
+    return lookup.pick_platform(manifest(), "")[0].arch
 
 
 def why_not() -> str:
@@ -65,7 +71,7 @@ class Project:
     def generate(self, root: Path = Path("/"), **settings: str) -> list[str]:
         """What `make compose` does; returns what it says."""
         said: list[str] = []
-        generate(load_manifest(), arch(), said.append, folder=self.folder, root=root, settings=Settings(**settings))
+        generate(manifest(), arch(), said.append, folder=self.folder, root=root, settings=Settings(**settings))
         return said
 
     def simulated(self) -> "Project":

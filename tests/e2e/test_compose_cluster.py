@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from imagekit.manifest import load_manifest
-from tests.e2e.compose_kit import Project, why_not
+from tests.e2e.compose_kit import Project, manifest, why_not
 from tests.e2e.compose_runs import TRAIN_SECONDS, look, new_project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * TRAIN_SECONDS)]
@@ -39,7 +38,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 def machine(node: dict[str, Any], rank: int) -> dict[str, Any]:
     """One of the two: a card, an address on the bridge instead of the host's network."""
-    devices = load_manifest().devices
+    devices = manifest().devices
     found = {name: value for name, value in node.items() if name not in ("network_mode", "profiles", "shm_size")}
     found["environment"] = node["environment"] | dict.fromkeys(devices.visible, "0") | {"NODE_RANK": str(rank)}
     found["devices"] = [device for device in node["devices"] if not device["target"].endswith("davinci1")]

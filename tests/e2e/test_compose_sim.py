@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from imagekit.manifest import load_manifest
-from tests.e2e.compose_kit import RUN, Project
+from tests.e2e.compose_kit import RUN, Project, manifest
 from tests.e2e.compose_runs import PROBE, TRAIN_SECONDS, new_project
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * TRAIN_SECONDS)]
@@ -127,7 +126,7 @@ def take_second_card_away(templates: Path) -> None:
     content = yaml.load(templates.read_text(encoding="utf-8"))
     cards = content["services"]["sim-cards"]
     cards["devices"].remove("/dev/null:/dev/davinci1")
-    cards["environment"] |= dict.fromkeys(load_manifest().devices.visible, "0")
+    cards["environment"] |= dict.fromkeys(manifest().devices.visible, "0")
     with templates.open("w", encoding="utf-8") as file:
         yaml.dump(content, file)
 

@@ -84,6 +84,7 @@ def node(
     master: Annotated[str, typer.Option(envvar="MASTER_ADDR", help="address of machine 0")],
     config: ConfigFile = DEFAULT,
     set_: Settings = None,
+    nodes: Annotated[int | None, typer.Option(min=1, envvar="NNODES", help="machines; default: recap.yaml's")] = None,
     port: Annotated[int, typer.Option(envvar="MASTER_PORT", help="of Ray on machine 0")] = 6379,
     wait: Annotated[float, typer.Option(min=1, envvar="NODE_WAIT", help="seconds for the others to come")] = 1800,
     doctor: Doctor = True,
@@ -92,7 +93,7 @@ def node(
     from rlinf_npu.recap.node import Node
 
     with one_line_errors():
-        loaded = load_config(config, tuple(set_ or ()))
+        loaded = load_config(config, (*(set_ or ()), *([f"nodes={nodes}"] if nodes else [])))
         here = Node(loaded, rank, master, port, wait)
         if rank > 0:
             here.serve()

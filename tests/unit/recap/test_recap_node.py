@@ -1,5 +1,6 @@
 """Several machines: what is refused, and what a run over them gets. Ray itself is tried in containers."""
 
+import json
 import socket
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 import pytest
 from rlinf_npu.recap import node as node_module
 from rlinf_npu.recap.cards import refuse_bad_batches
+from rlinf_npu.recap.cli import app
 from rlinf_npu.recap.compose import policy_settings
 from rlinf_npu.recap.config import Config, load_config, validate
 from rlinf_npu.recap.errors import RecapError, UsageError
 from rlinf_npu.recap.layout import Run
 from rlinf_npu.recap.node import Node
+from typer.testing import CliRunner
 
 ROOT = Path(__file__).parents[3]
 
@@ -60,6 +63,15 @@ def test_batches_count_all_machines(two: Config) -> None:
     refuse_bad_batches(two, 4)
     with pytest.raises(UsageError, match=r"16 x 16 cards = 256; use 256"):
         refuse_bad_batches(two, 8)
+
+
+def test_the_command_takes_the_number_from_env_too(raw: dict[str, Any], tmp_path: Path) -> None:
+    """A recap.yaml without the line is enough."""
+    (tmp_path / "recap.yaml").write_text(json.dumps(raw), encoding="utf-8")
+    env = {"NNODES": "2", "NODE_RANK": "5", "MASTER_ADDR": "127.0.0.1", "RECAP_CONFIG": str(tmp_path / "recap.yaml")}
+    done = CliRunner().invoke(app, ["node"], env=env)
+    assert done.exit_code == 2
+    assert "NODE_RANK 5: 2 nodes" in done.output or "NODE_RANK 5: with 2 nodes" in done.output
 
 
 def test_nodes_come_from_env(monkeypatch: pytest.MonkeyPatch) -> None:
