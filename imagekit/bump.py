@@ -78,7 +78,7 @@ def _torch_npu(manifest: Manifest, version: str, force: bool, network: NetworkSe
     values = {"versions.torch_npu": version, "versions.torch": torch, "versions.torchvision": vision}
     remarks = _about(row) if row else []
     if torch != manifest.versions.torch:
-        remarks.append(f"torch {torch}: [python.cpu] still has the hashes of {manifest.versions.torch}; correct them")
+        remarks.append(f"torch {torch}: until [python.cpu.sha256] has its CPU wheel, x86-64 takes PyPI's")
     return Change(values, remarks)
 
 

@@ -199,11 +199,11 @@ class CheckException(Model):
 
 
 class CpuWheels(Model):
-    """PyTorch's own CPU wheels for a platform where PyPI has CUDA builds only; hashes by key of [versions]."""
+    """PyTorch's own CPU wheels for a platform where PyPI has CUDA builds only; hashes by `name==version`."""
 
     platform: str
     pages: Annotated[list[str], Field(min_length=1)]
-    sha256: dict[Literal["torch", "torchvision"], Sha256]
+    sha256: dict[str, Sha256]
 
 
 class PythonSet(Model):

@@ -12,13 +12,21 @@ Wheels = Literal["cpu", "pypi"]
 CPU_LOCKS = ROOT / "build" / "locks"
 
 
+def cpu_wheels(manifest: Manifest) -> dict[str, str] | None:
+    """Return the SHA-256 of each CPU wheel at the manifest's versions, by name; None when one is not recorded."""
+    versions = {"torch": manifest.versions.torch, "torchvision": manifest.versions.torchvision}
+    known = manifest.python.cpu.sha256
+    found = {name: known[f"{name}=={v}"] for name, v in versions.items() if f"{name}=={v}" in known}
+    return found if found.keys() == versions.keys() else None
+
+
 def cpu_lock(manifest: Manifest, lock: str) -> str:
     """Return the text of a lock in which torch and its kin are PyTorch's CPU wheels.
 
     Raises:
         Problem: the lock does not hold such a package at the manifest's version.
     """
-    for name, sha256 in manifest.python.cpu.sha256.items():
+    for name, sha256 in (cpu_wheels(manifest) or {}).items():
         version = str(getattr(manifest.versions, name))
         block = re.compile(rf"^{name}=={re.escape(version)} (?:.*\\\n)*.*\n", re.MULTILINE)
         lock, count = block.subn(f"{name}=={version}+cpu --hash=sha256:{sha256}\n", lock)

@@ -10,7 +10,7 @@ from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.probe import Probe, Prober, probe_index
 from imagekit.process import Say
-from imagekit.torch_lock import Wheels
+from imagekit.torch_lock import Wheels, cpu_wheels
 
 CHOICES = ("auto", "cpu", "pypi")
 
@@ -29,7 +29,7 @@ def torch_probes(
     manifest: Manifest, wanted: str, platform: Platform, network: NetworkSettings, seconds: float
 ) -> list[Probe]:
     """Return what `choose` would have to ask: the first page of the CPU wheels, for `auto` on x86-64."""
-    if wanted == "pypi" or platform.name != manifest.python.cpu.platform:
+    if wanted == "pypi" or platform.name != manifest.python.cpu.platform or cpu_wheels(manifest) is None:
         return []
     return [probe_index("PyTorch's CPU wheels", pages(manifest, network)[0], network.env(), seconds)]
 
@@ -40,10 +40,15 @@ def choose(
     """Return where torch is taken from.
 
     Raises:
-        Problem: `cpu` is asked for and not in reach.
+        Problem: `cpu` is asked for and not in reach, or of a release whose hash is not recorded.
     """
     probes = torch_probes(manifest, wanted, platform, network, prober.seconds)
     if not probes:
+        if wanted == "cpu" and platform.name == manifest.python.cpu.platform:
+            raise Problem(
+                f"no CPU wheel of torch {manifest.versions.torch} is recorded in images.toml",
+                "add its hash and torchvision's to [python.cpu.sha256], or use TORCH=pypi",
+            )
         return "pypi"
     (result,) = prober.ask(probes)
     say(result.line)

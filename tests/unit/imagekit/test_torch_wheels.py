@@ -71,6 +71,16 @@ def test_asked_for_by_name_they_are_insisted_on_or_not_looked_for(
     assert said == []
 
 
+def test_a_release_without_a_recorded_hash_comes_from_pypi(
+    manifest: Manifest, amd64: Platform, network: NetworkSettings, said: Said
+) -> None:
+    newer = manifest.model_copy(update={"versions": manifest.versions.model_copy(update={"torch": "2.7.1"})})
+    assert choose(newer, "auto", amd64, network, Prober(5), said) == "pypi"
+    assert said == []
+    with pytest.raises(Problem, match=r"no CPU wheel of torch 2\.7\.1 is recorded"):
+        choose(newer, "cpu", amd64, network, Prober(5), said)
+
+
 def test_the_mirrors_pages_replace_pytorchs(manifest: Manifest) -> None:
     mirror = manifest.mirrors["cn"]
     assert pages(manifest, NetworkSettings.from_host(mirror, environ={})) == tuple(mirror.pytorch)
