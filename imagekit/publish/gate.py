@@ -185,6 +185,7 @@ def _host(engine: Engine) -> dict[str, str]:
         if Path("/dev/davinci_manager").is_char_device() and Path("/usr/local/Ascend/driver/lib64").is_dir()
         else "none",
         "engine": engine.version,
+        "patience": os.environ.get("PATIENCE") or "1",
     }
 
 

@@ -96,6 +96,8 @@ def proof(
         )
     if not newest.green:
         raise Problem(f"{image} was red when it was gated; a waiver has been added since", again)
+    if newest.versions.get("checkout", DIRTY).endswith(DIRTY) and not identity.simulated:
+        raise Problem(f"{image} was gated with files that no commit has", f"commit them, then {again}")
     if DIRTY in identity.revision and not identity.simulated:
         raise Problem(
             f"the image was built from files that no commit has ({identity.revision})", "commit, build, push, gate"

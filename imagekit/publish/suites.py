@@ -1,7 +1,6 @@
 """Run the image tests against one image, and know a suite by its content."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,19 @@ from imagekit.registry import canonical
 
 ALWAYS = "always"
 # Everything that decides what a suite finds, beside its own files and images.toml.
-INPUTS = ("tests/images/**/*", "imagekit/*.py", "imagekit/engine/*.py", "imagekit/publish/*.py", "images/*/locks/*")
+INPUTS = (
+    "pyproject.toml",
+    "pytest.ini",
+    "tox.ini",
+    "setup.cfg",
+    "conftest.py",
+    "tests/*.py",
+    "tests/images/**/*",
+    "imagekit/*.py",
+    "imagekit/engine/*.py",
+    "imagekit/publish/*.py",
+    "images/*/locks/*",
+)
 TESTS_FAILED = 1  # pytest's exit code
 
 
@@ -91,10 +102,9 @@ def run(job: Job, identity: Identity, image: str, folder: Path, say: Say) -> Sui
     ]
     command += ["-m", job.suite.markers] if job.suite.markers else []
     env = {"IMAGE": f"{identity.name}={image}", "BASE": identity.flavour.base, "PLATFORM": identity.arch}
+    env |= {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": "", "PYTEST_PLUGINS": ""}  # nothing that stays off the record
     pulse = Pulse(say, f"suite {job.name}")
-    done = follow(
-        command, pulse, env=env | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": os.environ.get("PYTEST_ADDOPTS", "")}
-    )
+    done = follow(command, pulse, env=env)
     if done.code not in (0, TESTS_FAILED) or not junit.is_file():
         raise Problem(f"suite {job.name} could not run: {done.last_line}", f"try it: {' '.join(command[1:])}")
     if not done.ok:

@@ -11,6 +11,7 @@ from imagekit.errors import Problem
 from tests.images.support import subjects
 from tests.images.support.container import Container, remove_leftovers
 from tests.images.support.subjects import Missing, Subject
+from tests.images.support.sweep import Sweep
 
 HERE = Path(__file__).resolve().parent
 
@@ -20,7 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-images", action="store_true", help="an image that is not built is a failure, not a skip"
     )
-    parser.addoption("--patience", type=float, default=1.0, help="multiply promised time limits, on a busy machine")
+    patience = float(os.environ.get("PATIENCE") or 1.0)
+    parser.addoption(
+        "--patience", type=float, default=patience, help="multiply promised time limits, on a busy machine"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,6 +77,19 @@ def idle(subject: Subject) -> Iterator[Container]:
     """One container of the image under test that waits to be asked. For tests that only look."""
     with subject.run() as container:
         yield container
+
+
+@pytest.fixture(scope="session")
+def everything(request: pytest.FixtureRequest) -> list[Subject]:
+    """All images under test."""
+    with missing_is_reported(request.config):
+        return [subjects.subject(name) for name in subjects.names()]
+
+
+@pytest.fixture(scope="session")
+def sweep(everything: list[Subject]) -> Sweep:
+    """Everything that is in their layers."""
+    return Sweep(everything)
 
 
 @pytest.fixture(scope="session", autouse=True)
