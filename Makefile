@@ -33,7 +33,7 @@ image: venv ## build the images for this machine (installs a Docker engine where
 	@$(BUILD) image
 
 .PHONY: test
-test: lint test-unit test-image test-smoke ## lint, unit tests, image tests, smoke tests with the four training steps
+test: lint test-unit test-native test-image test-smoke ## lint, unit tests, image tests, smoke tests with the four training steps
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
@@ -55,8 +55,12 @@ format: venv ## let ruff format the Python code
 test-unit: venv ## unit tests: seconds, no Docker
 	@$(PYTEST) tests/unit -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
 
+.PHONY: test-native
+test-native: venv ## the simulated CANN's own C code and stubs, with this machine's compiler; no Docker
+	@$(PYTEST) tests/native -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/native.xml
+
 .PHONY: test-image
-test-image: unfixed ## tests inside the built images, and on simulated cards
+test-image: unfixed test-native ## tests inside the built images, and on simulated cards
 	@$(PYTEST) tests/images -q -m "not smoke" --require-images --junitxml=$(REPORTS)/image.xml
 
 # The same image without the NPU fixes: seconds, all but one small layer is shared. Tests show each fault on it.

@@ -1,35 +1,20 @@
-"""The hand-written libraries of the stand-in, compiled once and called through ctypes in child processes."""
+"""The parts of the stand-in that are scripts. Its compiled libraries are tested in tests/native."""
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-IMAGES = Path(__file__).resolve().parents[3] / "images"
-sys.path[:0] = [str(IMAGES / "stubgen"), str(IMAGES / "cann-sim/python"), str(Path(__file__).parents[1] / "stubgen")]
-
-from made_up_wheel import build_cann  # noqa: E402  # needs the paths above
-from stand_in import StandIn  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def stand_in(once: Callable[[str, Callable[[Path], None]], Path]) -> StandIn:
-    """Compiled libraries; no card yet."""
-    missing = [tool for tool in ("cc", "c++", "nm", "readelf", "c++filt") if not shutil.which(tool)]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (Debian: gcc g++ binutils)")
-    return StandIn(once("cann", build_cann))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "images/cann-sim/python"))
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Path]:
+def nodes(tmp_path: Path) -> Path:
     """An empty folder in place of /dev."""
     folder = tmp_path / "dev"
     folder.mkdir()
-    yield folder
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stand_in import put_cards
+from card_nodes import put_cards
 
 TOOL = Path(__file__).resolve().parents[3] / "images/cann-sim/driver/npu-smi"
 

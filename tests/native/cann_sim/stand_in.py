@@ -10,12 +10,6 @@ from pathlib import Path
 from typing import Any
 
 
-def put_cards(folder: Path, *ids: int) -> None:
-    """Nodes of cards; plain files do."""
-    for number in ids:
-        (folder / f"davinci{number}").touch()
-
-
 @dataclass
 class Libraries:
     """The loaded libraries, inside a child."""

@@ -4,7 +4,8 @@ import ctypes
 import os
 from pathlib import Path
 
-from stand_in import Libraries, StandIn, put_cards
+from card_nodes import put_cards
+from stand_in import Libraries, StandIn
 
 OUT_OF_MEMORY = 207001
 BAD_PARAMETER = 107000

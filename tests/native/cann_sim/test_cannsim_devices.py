@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from stand_in import Libraries, StandIn, put_cards
+from card_nodes import put_cards
+from stand_in import Libraries, StandIn
 
 INVALID_DEVICE = 107001
 NO_CONTEXT = 107002
