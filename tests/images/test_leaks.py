@@ -1,79 +1,26 @@
 """Nothing of the machine that built the images is in any of their layers, their history, labels or environment."""
 
-import io
 import os
 import secrets
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from imagekit.manifest import ROOT
-from tests.images.conftest import missing_is_reported
 from tests.images.support import needles, subjects
-from tests.images.support.layers import Entry, entries
-from tests.images.support.needles import Hit, Needle
-from tests.images.support.ours import LayerNames
+from tests.images.support.layers import entries
+from tests.images.support.needles import Needle
 from tests.images.support.subjects import Subject
+from tests.images.support.sweep import Sweep
 
 # Builds a target of canary/Dockerfile; returns what is found in it, and what its build step has seen.
 Build = Callable[[str], tuple[set[str], str]]
 CANARY = Path(__file__).resolve().parent / "canary"
 # Text of others that names a mirror: RLinf's own installer offers --use-mirror.
 MIRROR_TEXT = ("/opt/rlinf/",)
-# Files that hold somebody's credentials, wherever they lie.
-KEY_NAMES = ("/id_rsa", "/id_ed25519", "/.netrc", "/.git-credentials", "/.docker/config.json", "/.pypirc", "/.env")
-# Folders that a build fills and must not leave filled, in any layer.
-CACHES = ("/root/.cache/", "/var/lib/apt/lists/", "/var/cache/apt/", "/run/secrets/", "/tmp/", "/var/tmp/")
-
-
-class Sweep:
-    """One pass over everything in the images under test."""
-
-    def __init__(self, images: list[Subject]) -> None:
-        """Look at every file of every layer of `images`."""
-        self.needles = [*needles.of_host(), *needles.of_mirrors()]
-        self.files = self.documents = 0
-        cached: list[tuple[str, str]] = []
-        keys: list[tuple[str, str]] = []
-        hits: list[Hit] = []
-        names = LayerNames(images)
-        for entry in entries(subjects.engine(), [image.id for image in images]):
-            self.files += bool(entry.layer)
-            self.documents += not entry.layer
-            if is_cache(entry):
-                cached.append((entry.layer, entry.path))
-            if entry.layer and entry.path.endswith(KEY_NAMES):
-                keys.append((entry.layer, entry.path))
-            if not entry.layer:
-                document = entry.data.read()
-                names.look(replace(entry, data=io.BytesIO(document)))
-                entry = replace(entry, data=io.BytesIO(document))  # noqa: PLW2901
-            hits.extend(needles.find(entry, self.needles))
-        self.cached = [path for layer, path in cached if layer in names]
-        self.keys = [path for layer, path in keys if layer in names]
-        self.hits = [hit for hit in hits if not hit.layer or hit.layer in names]
-
-
-def is_cache(entry: Entry) -> bool:
-    """Whether it is a file that a build fills and must not leave filled."""
-    return bool(entry.layer and entry.regular and entry.size and entry.path.startswith(CACHES))
-
-
-@pytest.fixture(scope="session")
-def everything(request: pytest.FixtureRequest) -> list[Subject]:
-    """All images under test."""
-    with missing_is_reported(request.config):
-        return [subjects.subject(name) for name in subjects.names()]
-
-
-@pytest.fixture(scope="session")
-def sweep(everything: list[Subject]) -> Sweep:
-    """Everything that was found."""
-    return Sweep(everything)
 
 
 def test_the_sweep_saw_the_images(sweep: Sweep) -> None:

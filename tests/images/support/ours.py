@@ -45,6 +45,7 @@ class LayerNames:
         self._own = {image.id.removeprefix("sha256:"): own_layer_count(image) for image in images}
         self._layers: set[str] = set()
         self._all = all(image.simulated for image in images)
+        self.order: dict[str, list[str]] = {}  # image id -> layers, lowest first
 
     def look(self, entry: Entry) -> None:
         """Take note of the stream's table of contents."""
@@ -53,7 +54,9 @@ class LayerNames:
         counts = set(self._own.values())
         for image in json.loads(entry.data.read()):
             layers = image["Layers"]
-            count = self._own.get(image["Config"].rpartition("/")[2].removesuffix(".json"), max(counts))
+            name = image["Config"].rpartition("/")[2].removesuffix(".json")
+            self.order[name] = layers
+            count = self._own.get(name, max(counts))
             self._layers.update(layers[len(layers) - count :])
 
     def __contains__(self, layer: str) -> bool:
