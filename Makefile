@@ -56,7 +56,7 @@ test-unit: venv ## unit tests: seconds, no Docker
 	@$(PYTEST) tests/unit -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
 
 .PHONY: test-native
-test-native: venv ## the simulated CANN's own C code and stubs, with this machine's compiler; no Docker
+test-native: venv ## what needs this machine's C compiler or Docker Compose: the simulated CANN, compose.yaml; no engine
 	@$(PYTEST) tests/native -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/native.xml
 
 .PHONY: test-image
