@@ -15,7 +15,9 @@ MB = 1e6
 
 
 @contextlib.contextmanager
-def meter(console: Console, what: str, total: int | None = None, then: str = "") -> Iterator[Advance]:
+def meter(
+    console: Console, what: str, total: int | None = None, then: str = "", closing: bool = True
+) -> Iterator[Advance]:
     """Show how `what` gets on; the yielded function is told of further bytes.
 
     Args:
@@ -23,6 +25,7 @@ def meter(console: Console, what: str, total: int | None = None, then: str = "")
         what: the work, in a few words.
         total: bytes in all, None when nobody knows.
         then: what goes on when all bytes are there; minutes may pass with it.
+        closing: off a terminal, end with a line that says how much came in which time.
     """
     if console.is_terminal:
         columns = (
@@ -42,15 +45,15 @@ def meter(console: Console, what: str, total: int | None = None, then: str = "")
 
             yield advance
         return
-    with _Lines(console, what, total, then) as lines:
+    with _Lines(console, what, total, then, closing) as lines:
         yield lines.advance
 
 
 class _Lines:
     """A line every ten seconds, whether anything moves or not, and one at a good end."""
 
-    def __init__(self, console: Console, what: str, total: int | None, then: str) -> None:
-        self._console, self._what, self._total, self._then = console, what, total, then
+    def __init__(self, console: Console, what: str, total: int | None, then: str, closing: bool) -> None:
+        self._console, self._what, self._total, self._then, self._closing = console, what, total, then, closing
         self._done, self._begun, self._ended = 0, time.monotonic(), threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
 
@@ -61,7 +64,7 @@ class _Lines:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._ended.set()
         self._thread.join()
-        if kind is None:
+        if kind is None and self._closing:
             self._say(f"{self._what}: {self._done / MB:,.1f} MB in {self._seconds:.1f} s")
 
     def advance(self, size: int) -> None:

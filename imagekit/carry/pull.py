@@ -2,10 +2,12 @@
 
 import re
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from docker.errors import APIError, DockerException, ImageNotFound
+from docker.errors import DockerException, ImageNotFound
 from docker.models.images import Image
 from requests.exceptions import RequestException
 from rich.console import Console
@@ -32,6 +34,7 @@ from imagekit.registry import (
 from imagekit.registry import Manifest as RegistryManifest
 
 COSIGN_SECONDS = 120.0
+DOCKER_ZSTD = "application/vnd.docker.image.rootfs.diff.tar.zstd"  # in no specification; BuildKit writes it
 
 # What the engine says when a pull fails, first match wins. Another registry may help with the kinds that have a class.
 CAUSES: tuple[tuple[str, type[Problem], str, str], ...] = (
@@ -56,13 +59,14 @@ CAUSES: tuple[tuple[str, type[Problem], str, str], ...] = (
 
 @dataclass(frozen=True)
 class Pulled:
-    """What came: the engine's image, where from, and bytes and layers that had to be moved, of how many."""
+    """What came: the engine's image, where from, bytes and layers that had to be moved, and the time it took."""
 
     image: Image
     reference: Reference
     manifest: RegistryManifest
     moved: int
     moved_layers: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -151,25 +155,46 @@ def verify_signature(signature: Signature, reference: Reference, say: Say) -> No
 
 
 def _pull(engine: Engine, checked: Checked, console: Console) -> Pulled:
-    reference = checked.reference
-    client = engine.client(seconds=None)
+    reference, begun = checked.reference, time.monotonic()
+    if engine.containerd_store:
+        check_media_types(reference, checked.manifest)
     transfer = Transfer({layer.digest: layer.size for layer in checked.manifest.layers})
-    name = f"{reference.host}/{reference.repository}"
     try:
-        with meter(console, "pulling", checked.manifest.size, then="the engine unpacks") as advance:
-            events = client.api.pull(name, tag=reference.digest, stream=True, decode=True, auth_config=_auth(checked))
-            for event in events:
+        with meter(console, "pulling", checked.manifest.size, "the engine unpacks", closing=False) as advance:
+            for event in _events(engine, checked):
                 if "error" in event:
                     raise explain(str(event["error"]), reference)
                 advance(transfer.feed(event))
             advance(transfer.rest())
-    except (APIError, DockerException) as error:
+    except DockerException as error:
         raise explain(str(getattr(error, "explanation", None) or error), reference) from None
     except RequestException as error:
         raise Problem(f"the Docker engine went away: {error}", "see its log; what is complete is kept") from None
-    return Pulled(
-        _arrived(engine, checked), reference, checked.manifest, transfer.moved_bytes, len(transfer.moved_layers)
+    image, seconds = _arrived(engine, checked), time.monotonic() - begun
+    return Pulled(image, reference, checked.manifest, transfer.moved_bytes, len(transfer.moved_layers), seconds)
+
+
+def _events(engine: Engine, checked: Checked) -> Iterable[dict[str, Any]]:
+    reference = checked.reference
+    name = f"{reference.host}/{reference.repository}"
+    client = engine.client(seconds=None)
+    events: Iterable[dict[str, Any]] = client.api.pull(
+        name, tag=reference.digest, stream=True, decode=True, auth_config=_auth(checked)
     )
+    return events
+
+
+def check_media_types(reference: Reference, manifest: RegistryManifest) -> None:
+    """containerd takes no file for a layer that has Docker's own media type and is zstd, and then misses it.
+
+    Raises:
+        Problem: there is such a layer.
+    """
+    if any(layer.media_type == DOCKER_ZSTD for layer in manifest.layers):
+        raise Problem(
+            f"{reference}: its layers have a media type ({DOCKER_ZSTD}) that containerd's image store cannot read",
+            "build it again with this version and publish that",
+        )
 
 
 def _auth(checked: Checked) -> dict[str, str] | None:
@@ -209,7 +234,8 @@ def _short(line: str) -> str:
 def moved_line(pulled: Pulled) -> str:
     """Say how much of the image had to be moved."""
     layers = len({layer.digest for layer in pulled.manifest.layers})
+    here = "" if pulled.moved_layers == layers else "; the others were here"
     return (
         f"moved {pulled.moved / MB:,.1f} of {pulled.manifest.size / MB:,.1f} MB"
-        f" ({pulled.moved_layers} of {layers} layers; the others were here)"
+        f" ({pulled.moved_layers} of {layers} layers{here}) in {pulled.seconds:.1f} s"
     )

@@ -14,7 +14,9 @@ from imagekit.carry.transfer import Transfer
 from imagekit.errors import Problem
 from imagekit.manifest import Signature, load_manifest
 from imagekit.planner import EXPORT
-from imagekit.registry import Altered, NotFound, Unauthorised, Unreachable, Untrusted, parse
+from imagekit.registry import Altered, Descriptor, NotFound, Unauthorised, Unreachable, Untrusted, parse
+from imagekit.registry import Manifest as RegistryManifest
+from imagekit.registry.client import MANIFEST
 
 REFERENCE = parse("registry.example/ns/rlinf-npu@sha256:" + "a" * 64)
 HERE, MOVED, SMALL = ("sha256:" + letter * 64 for letter in "123")
@@ -118,6 +120,15 @@ def test_a_signature_is_by_a_key_or_by_an_identity(wrong: dict[str, str]) -> Non
 
 def test_layers_have_media_types_that_every_engine_pulls() -> None:
     assert "oci-mediatypes=true" in EXPORT.split(",")  # containerd finds no layers under docker's type with zstd
+    layers = [Descriptor("application/vnd.oci.image.layer.v1.tar+zstd", HERE, 1)]
+    pull.check_media_types(REFERENCE, manifest_of(layers))
+    with pytest.raises(Problem, match=r"diff\.tar\.zstd\) that containerd's image store cannot read"):
+        pull.check_media_types(REFERENCE, manifest_of([*layers, Descriptor(pull.DOCKER_ZSTD, MOVED, 1)]))
+
+
+def manifest_of(layers: list[Descriptor]) -> RegistryManifest:
+    document = {"layers": [layer.document() for layer in layers]}
+    return RegistryManifest(REFERENCE, Descriptor(MANIFEST, HERE, 2), b"{}", document)
 
 
 @pytest.mark.timeout(20)
