@@ -78,7 +78,7 @@ def pull(
     """Pull the release for this host's chip and architecture, by the digest in images.lock, so that Compose uses it."""
     manifest = load_manifest()
     name = manifest.image[-1].name
-    platform = lookup.pick_platform(manifest, "")[0].name
+    platform = _engines_platform(manifest)
     wanted = pick_release(read_lock(), name, platform, tag, lambda chips: find_chip(manifest, chip, chips))
     engine = engines.ensure_engine(manifest, _say)
     pulled = pull_release(engine, manifest, wanted, registries(manifest, registry), platform, out, _say)
@@ -103,6 +103,12 @@ def lock_images(
         client = RegistryClient.of(reference)
         release = record_release(client, reference, manifest.project.label_prefix)
         _say(f"images.lock: {release.image}:{release.tag} is {release.digest}, {', '.join(release.platforms)}")
+
+
+def _engines_platform(manifest: Manifest) -> str:
+    """Of the engine that answers, which may be on another machine; of this one when none does."""
+    found = engines.find_engine()
+    return (manifest.get_platform(found.arch) if found else lookup.pick_platform(manifest, "")[0]).name
 
 
 def _any_engine(manifest: Manifest) -> engines.Engine:

@@ -3,6 +3,7 @@
 # none; the host's files are read, and only this folder is written. Again after every change of .env.
 set -eu
 cd "$(dirname "$0")"
+# shellcheck source=/dev/null
 . ./bundle.env
 folder=$PWD
 exec docker run --rm --network none --user "$(id -u):$(id -g)" --entrypoint /opt/venv/bin/python \

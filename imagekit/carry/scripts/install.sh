@@ -20,6 +20,7 @@ if [ -s NEEDS.sha256 ]; then
   # shellcheck disable=SC2046 # one argument a file; the names are digests
   set -- -C "$earlier/images" $(cut -c67- NEEDS.sha256)
 fi
+# shellcheck source=/dev/null
 . ./bundle.env
 engine=$(docker version --format '{{.Server.Arch}}') || fail "no Docker engine answers" "start it, or run as root"
 [ "$engine" = "$ARCH" ] || fail "the image is for $ARCH, this engine runs $engine" "take the bundle for $engine"
