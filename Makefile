@@ -123,7 +123,8 @@ sim-host-clean: venv ## remove exactly what sim-host made
 
 .PHONY: doctor
 doctor: venv ## look this host over for what usually goes wrong
-	@$(BUILD) plan >/dev/null && RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host
+	@$(BUILD) plan >/dev/null && servers=$$($(BIN)/python -m imagekit.servers | sed 's/^/--mirror=/') && \
+	  RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host $$servers
 
 .PHONY: compose
 compose: venv ## write compose.override.yaml: cards, driver, image; after a change of .env (make image does it too)

@@ -59,17 +59,18 @@ def proxy_loopback(ctx: Context) -> Iterator[Hit]:
 
 @rule(
     "mirror",
-    "Mirrors",
+    "Servers that builds ask",
     where=HOST,
     needs=("mirrors",),
     severity=Severity.WARNING,
-    meaning="A server that builds or pulls would use does not answer within the time limit.",
+    meaning="A server that builds or pulls would use does not answer within the time limit; a build does without it "
+    "where it can, and says so.",
     fix="MIRROR=cn switches to mirrors in China; behind a TLS proxy set SSL_CERT_FILE to the company's CA.",
     link="https://github.com/vllm-project/vllm-ascend/issues/8151",
 )
 def mirror(ctx: Context) -> Iterator[Hit]:
-    """Each URL; an error when none of them answers."""
+    """Those that do not answer; an error when none does."""
     silent = {url: answer.error for url, answer in ctx.mirrors.items() if not answer.reached}
-    worst = Severity.ERROR if len(silent) == len(ctx.mirrors) else None
-    for url, error in silent.items():
-        yield Hit(f"{url}: {error}", severity=worst)
+    if silent:
+        worst = Severity.ERROR if len(silent) == len(ctx.mirrors) else None
+        yield Hit("\n".join(f"{url}: {error}" for url, error in silent.items()), severity=worst)
