@@ -16,6 +16,7 @@ from imagekit.process import Say, end_group, run
 
 WAIT_SECONDS = 60.0
 STOP_SECONDS = 30.0
+POLL_SECONDS = 0.1
 CONFIG = {"features": {"containerd-snapshotter": True}}  # multi-platform builds, OCI export; Docker 29's default
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 # What a daemon needs of our environment: not index URLs or tokens that happen to be set in this shell.
@@ -101,7 +102,7 @@ class Daemon:
         while identify(pid) == started["process"]:
             if time.monotonic() > until:
                 raise Problem(f"dockerd (pid {pid}) does not end", "stop its containers first (docker ps)")
-            time.sleep(0.1)
+            time.sleep(POLL_SECONDS)
         self.record.unlink(missing_ok=True)
         say(f"Docker engine (pid {pid}) stopped.")
 
@@ -164,7 +165,7 @@ class Daemon:
             if now - said > 5:
                 said = now
                 say(f"  waiting for dockerd to answer ({now - begun:.0f} s)")
-            time.sleep(0.1)
+            time.sleep(POLL_SECONDS)
 
     def _last_words(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []

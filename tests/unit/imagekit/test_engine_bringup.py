@@ -26,7 +26,7 @@ echo "$@" > {folder}/dockerd-arguments
 /usr/bin/env > {folder}/dockerd-environment
 trap 'PATH=$BIN rm {folder}/up; exit 0' TERM
 echo > {folder}/up
-while :; do PATH=$BIN sleep 0.05; done
+while :; do PATH=$BIN sleep 0.02; done
 """
 DOCKER = """
 case "$*" in
@@ -41,6 +41,7 @@ esac
 
 @pytest.fixture
 def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    monkeypatch.setattr("imagekit.engine.daemon.POLL_SECONDS", 0.01)
     daemon = Daemon(
         state=tmp_path / "state",
         log=tmp_path / "log" / "dockerd.log",
