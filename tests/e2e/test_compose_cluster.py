@@ -6,6 +6,7 @@ and HCCL, whose stand-in needs a common /dev/shm.
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     content = json.loads(shown.stdout)
     node = content["services"].pop("node")
     for rank in range(2):
-        content["services"][f"node{rank}"] = machine(node, rank)
+        content["services"][f"node{rank}"] = machine(node, rank, project.folder)
     (project.folder / "machines.json").write_text(json.dumps(content), encoding="utf-8")
     project.files = ["machines.json"]
     try:
@@ -36,12 +37,15 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         project.remove()
 
 
-def machine(node: dict[str, Any], rank: int) -> dict[str, Any]:
-    """One of the two: a card, an address on the bridge instead of the host's network."""
+def machine(node: dict[str, Any], rank: int, folder: Path) -> dict[str, Any]:
+    """One of the two: a card with an hccn address, and the bridge instead of the host's network."""
+    hccn = folder / f"hccn{rank}.conf"
+    hccn.write_text(f"address_0=192.0.2.{rank + 1}\nnetmask_0=255.255.255.0\n", encoding="utf-8")
     devices = manifest().devices
     found = {name: value for name, value in node.items() if name not in ("network_mode", "profiles", "shm_size")}
     found["environment"] = node["environment"] | dict.fromkeys(devices.visible, "0") | {"NODE_RANK": str(rank)}
     found["devices"] = [device for device in node["devices"] if not device["target"].endswith("davinci1")]
+    found["volumes"] = [*node["volumes"], {"type": "bind", "source": str(hccn), "target": "/etc/hccn.conf"}]
     return found | ({"ipc": "shareable", "shm_size": node["shm_size"]} if rank == 0 else {"ipc": "service:node0"})
 
 
