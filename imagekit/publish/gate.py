@@ -24,6 +24,7 @@ from imagekit.publish.identity import Identity, identify, refuse_unfixed, releas
 from imagekit.publish.sbom import Sbom
 from imagekit.registry import File, Reference, RegistryClient, digest_of
 from imagekit.registry import Manifest as ImageManifest
+from imagekit.simhost import Nodes
 
 CACHE = ROOT / ".cache"
 REPORTS = ROOT / "reports" / "gate"
@@ -141,7 +142,7 @@ class Gate:
             suite_hash=whole,
             started=begun,
             finished=datetime.datetime.now(UTC),
-            host=_host(self.engine),
+            host=_host(self.manifest, self.engine),
             versions=_versions(self.engine, scan.tool),
             runs=runs,
             sboms={kind: digest_of(data) for kind, data in listed.files.items()},
@@ -175,15 +176,20 @@ class Gate:
         attachments.attach(client, found, attachments.EVIDENCE, files, notes)
 
 
-def _host(engine: Engine) -> dict[str, str]:
-    """The machine, without its name."""
+def real_cards(manifest: Manifest) -> int:
+    """Count this machine's cards; simulated ones are none."""
+    devices, nodes = manifest.devices, Nodes()
+    paths = (Path(devices.card.format(id=number)) for number in range(devices.max_cards))
+    return sum(path.is_char_device() and not nodes.is_simulated(path) for path in paths)
+
+
+def _host(manifest: Manifest, engine: Engine) -> dict[str, str]:
+    """The machine, without its name; `cards` are real ones."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cores": str(os.cpu_count()),
-        "cards": "real"
-        if Path("/dev/davinci_manager").is_char_device() and Path("/usr/local/Ascend/driver/lib64").is_dir()
-        else "none",
+        "cards": str(real_cards(manifest)),
         "engine": engine.version,
         "patience": os.environ.get("PATIENCE") or "1",
     }
