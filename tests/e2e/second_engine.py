@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from docker.errors import DockerException
 
 from imagekit.engine import Engine, find_engine
 from imagekit.engine.daemon import find_dockerd, search_path
+from imagekit.manifest import ROOT
 from imagekit.process import end_group
 
 BRIDGE = "carry-e2e0"
@@ -38,8 +40,8 @@ def why_not() -> str:
 class SecondEngine:
     """A running one. `environ` makes docker and build.py use it."""
 
-    def __init__(self, folder: Path, data: Path, containerd_store: bool = True) -> None:
-        """Start it; its data goes to `data`, all else to `folder`."""
+    def __init__(self, folder: Path, data: Path, containerd_store: bool = True, programs: Path | None = None) -> None:
+        """Start it; its data goes to `data`, all else to `folder`. `programs` has another dockerd."""
         self.folder, self.data = folder, data
         self.endpoint = f"unix://{folder}/docker.sock"
         self.environ = {"DOCKER_HOST": self.endpoint}
@@ -47,7 +49,7 @@ class SecondEngine:
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 [
-                    str(find_dockerd()),
+                    str(programs / "dockerd" if programs else find_dockerd()),
                     f"--host={self.endpoint}",
                     f"--config-file={folder}/daemon.json",
                     f"--data-root={data}",
@@ -59,7 +61,7 @@ class SecondEngine:
                     "--ip-forward=false",
                     "--max-download-attempts=1",
                 ],
-                env=os.environ | {"PATH": search_path()},
+                env=os.environ | {"PATH": f"{programs}:{search_path()}" if programs else search_path()},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -90,25 +92,55 @@ class SecondEngine:
 
 
 @contextlib.contextmanager
-def second_engine(*, size: str = "", containerd_store: bool = True) -> Iterator[SecondEngine]:
+def second_engine(
+    *, size: str = "", containerd_store: bool = True, programs: Path | None = None
+) -> Iterator[SecondEngine]:
     """Start one and remove all of it afterwards.
 
     Args:
         size: of its disk, as `mount -o size=` takes it (in memory); empty for a folder.
         containerd_store: or Docker's old image store.
+        programs: folder of another dockerd and its containerd; this machine's if None.
     """
     with tempfile.TemporaryDirectory(prefix="engine2-") as text, _bridge():
         folder = Path(text)
         data = folder / "data"
         data.mkdir()
         with _small_disk(data, size) if size else contextlib.nullcontext():
-            started = SecondEngine(folder, data, containerd_store)
+            started = SecondEngine(folder, data, containerd_store, programs)
             try:
                 yield started
             finally:
                 started.stop()
                 _unmount_below(folder / "data", itself=False)
         _unmount_below(folder)
+
+
+def old_programs() -> Path:
+    """Docker 20.10 out of Debian 12's packages, unpacked into our cache; where apt has none, the test is skipped."""
+    kept = ROOT / ".cache/docker-20.10"
+    if (kept / "bin/dockerd").exists():
+        return kept / "bin"
+    wanted = [f"{name}={_version(name, series)}" for name, series in (("docker.io", "20.10"), ("containerd", "1.6"))]
+    with tempfile.TemporaryDirectory() as folder:
+        script = 'cd "$0" && apt-get download -qq "$@" && for one in *.deb; do dpkg-deb -x "$one" root; done'
+        done = subprocess.run(["sh", "-c", script, folder, *wanted], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"Docker 20.10 cannot be fetched: {done.stderr.strip()[-200:]}")
+        found = [p for part in ("bin", "sbin") for p in Path(folder, "root/usr", part).iterdir() if p.is_file()]
+        (kept / "bin").mkdir(parents=True, exist_ok=True)
+        for program in sorted(
+            found, key=lambda path: path.name == "dockerd"
+        ):  # dockerd last: it says that all are here
+            shutil.copy2(program, kept / "bin")
+    return kept / "bin"
+
+
+def _version(package: str, series: str) -> str:
+    shown = subprocess.run(["apt-cache", "madison", package], capture_output=True, text=True, check=False).stdout
+    versions = [line.split("|")[1].strip() for line in shown.splitlines()]
+    found = next((version for version in versions if version.startswith(series)), "")
+    return found or pytest.skip(f"apt has no {package} {series} here (Debian 12 has)")
 
 
 @contextlib.contextmanager

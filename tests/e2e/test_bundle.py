@@ -18,7 +18,7 @@ from tests.e2e import compose_kit
 from tests.e2e.checkout import Checkout
 from tests.e2e.registry_kit import TinyImages, engine, standard_labels, tiny
 from tests.e2e.scratch import ScratchImages, scratch
-from tests.e2e.second_engine import SecondEngine, second_engine, why_not
+from tests.e2e.second_engine import SecondEngine, old_programs, second_engine, why_not
 
 __all__ = ["scratch", "tiny"]
 
@@ -94,6 +94,24 @@ def test_install_sh_into_dockers_old_image_store(bundle: Path) -> None:
         assert done.returncode == 0, done.stdout
         assert ids(old) == [contents_of(bundle).config]
         assert "docker compose up train" in done.stdout
+
+
+def test_docker_20_10_loads_it_and_runs_it(checkout: Checkout, tiny: TinyImages, tmp_path: Path) -> None:
+    """The engine that bundles have gzip layers for. A difference too, whose earlier layers are there already."""
+    labels = standard_labels(simulated=True)
+    first = tiny.build(run="echo first >/what", name="rlinf-npu-e2e:first-sim", labels=labels)
+    second = tiny.build(run="echo second >/what", name="rlinf-npu-e2e:second-sim", labels=labels)
+    checkout.good("bundle", IMAGE=first, OUTPUT=str(tmp_path / "first"))
+    checkout.good("bundle", IMAGE=second, SINCE=str(tmp_path / "first"), OUTPUT=str(tmp_path / "second"))
+    with second_engine(containerd_store=False, programs=old_programs()) as old:
+        assert old.engine.version.startswith("20.10.")
+        done = install(tmp_path / "first", **old.environ)
+        assert done.returncode == 0, done.stdout
+        checkout.good("load", BUNDLE=str(tmp_path / "second"), EARLIER=str(tmp_path / "first"), **old.environ)
+        assert sorted(ids(old)) == sorted(contents_of(tmp_path / name).config for name in ("first", "second"))
+        for name, word in ((first, b"first\n"), (second, b"second\n")):
+            run = old.engine.client().containers.run
+            assert run(name, ["cat", "/what"], remove=True, network_mode="none") == word
 
 
 def test_a_difference_and_the_earlier_one_make_the_whole(

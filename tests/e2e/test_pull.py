@@ -240,6 +240,16 @@ def test_a_wrong_password_a_wrong_architecture_and_no_registry(shop: Shop, empty
     assert "is for linux/arm64, this host is" in shop.refused(empty, TAG=f"arm@{arm_manifest(shop, digest)}")
 
 
+def test_a_login_in_two_variables(shop: Shop, empty: SecondEngine, tmp_path: Path) -> None:
+    """For the engine's pull as for our own requests; the password is nowhere in what is said."""
+    digest = shop.publish()
+    (tmp_path / "nobody").mkdir()
+    login = {"REGISTRY_USER": shop.registry.user, "REGISTRY_PASSWORD": shop.registry.password}
+    said = shop.pull(empty, DOCKER_CONFIG=str(tmp_path / "nobody"), **login)
+    assert image_id(empty) == digest
+    assert shop.registry.password not in said
+
+
 def arm_manifest(shop: Shop, digest: str) -> str:
     """The same image with a configuration that says arm64, under a manifest of its own."""
     reference = parse(f"{shop.place}/{NAME}@{digest}")
