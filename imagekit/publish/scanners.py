@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +104,36 @@ def _parsed(tool: str, done: Finished, read: Any) -> Scan:
 
 def _pip_audit(packages: list[Package], environ: Mapping[str, str]) -> Scan:
     """pip-audit asks PyPI, or OSV where OSV_URL is set. Both are asked package by package, by name and version."""
-    python = sorted({(_normal(p.name), p.version.partition("+")[0]) for p in packages if p.kind == "pypi"})
-    if not python:
-        return Scan("pip-audit", PYTHON_ONLY, [], "the image has no Python packages, and pip-audit sees no others")
+    whole = Scan("pip-audit", PYTHON_ONLY, [])
+    known: list[Found] = []
+    asked = rounds(packages)
+    if not asked:
+        return replace(whole, error="the image has no Python packages, and pip-audit sees no others")
+    for pinned in asked:
+        part = _pip_audit_once(pinned, environ)
+        if part.error:
+            return part
+        known += part.found
+    if all(found.id == NOT_COVERED for found in known) and len(known) >= sum(map(len, asked)):
+        return replace(whole, error=f"the database knows none of the {len(known)} packages")
+    return replace(whole, found=known)
+
+
+def rounds(packages: list[Package]) -> list[list[str]]:
+    """Return requirements in lists that name no package twice: pip-audit takes no others, and vendored copies exist."""
+    versions: dict[str, list[str]] = {}
+    for package in packages:
+        listed = versions.setdefault(_normal(package.name), []) if package.kind == "pypi" else []
+        version = package.version.partition("+")[0]  # what an index calls it
+        listed += [version] if version not in listed else []
+    most = max(map(len, versions.values()), default=0)
+    return [[f"{name}=={v[turn]}" for name, v in sorted(versions.items()) if turn < len(v)] for turn in range(most)]
+
+
+def _pip_audit_once(pinned: list[str], environ: Mapping[str, str]) -> Scan:
     with tempfile.TemporaryDirectory() as folder:
         listed, answer = Path(folder, "requirements.txt"), Path(folder, "answer.json")
-        listed.write_text("".join(f"{name}=={version}\n" for name, version in python), encoding="utf-8")
+        listed.write_text("\n".join(pinned) + "\n", encoding="utf-8")
         command = [sys.executable, "-m", "pip_audit", f"--requirement={listed}", "--no-deps", "--disable-pip"]
         command += ["--format=json", f"--output={answer}", "--progress-spinner=off", f"--cache-dir={folder}/cache"]
         if url := environ.get(OSV_URL):
@@ -117,23 +141,20 @@ def _pip_audit(packages: list[Package], environ: Mapping[str, str]) -> Scan:
         done = run(command, seconds=SECONDS)
         if not answer.is_file() or not answer.stat().st_size:
             return Scan("pip-audit", PYTHON_ONLY, [], _why(done))
-        return read_pip_audit(json.loads(answer.read_text(encoding="utf-8")))
+        return Scan("pip-audit", PYTHON_ONLY, read_pip_audit(json.loads(answer.read_text(encoding="utf-8"))))
 
 
-def read_pip_audit(document: Mapping[str, Any]) -> Scan:
-    """pip-audit's JSON: dependencies[], each with vulns[] or a skip_reason. All of them skipped: nothing is known."""
-    found, asked = [], 0
+def read_pip_audit(document: Mapping[str, Any]) -> list[Found]:
+    """pip-audit's JSON: dependencies[], each with vulns[] or a skip_reason."""
+    found = []
     for entry in document["dependencies"]:
         name, version = str(entry["name"]), str(entry.get("version", ""))
         if "skip_reason" in entry:
             found.append(Found(NOT_COVERED, name, version or _version_in(entry["skip_reason"])))
-            continue
-        asked += 1
-        for vulnerability in entry["vulns"]:
+        for vulnerability in entry.get("vulns") or []:
             fixed = ", ".join(vulnerability.get("fix_versions") or [])
             found.append(Found(str(vulnerability["id"]), name, version, fixed_in=fixed))
-    error = "" if asked else f"the database knows none of the {len(found)} packages"
-    return Scan("pip-audit", PYTHON_ONLY, found, error)
+    return found
 
 
 def _version_in(reason: str) -> str:

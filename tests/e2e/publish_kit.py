@@ -24,15 +24,15 @@ from tests.e2e.registry_kit import TinyImages
 
 HERE = "tests/e2e/tiny_suite"
 NAMESPACE = "e2e"
-# A Python package that syft finds, so that there is something to ask the vulnerability database about.
+# A Python package that syft finds, in two versions as with vendored copies: something to ask the database about.
 PACKAGE = (
-    "d=/usr/lib/python3/dist-packages/leftpad-1.0.dist-info; mkdir -p $d && "
-    "printf 'Metadata-Version: 2.1\\nName: leftpad\\nVersion: 1.0\\n' >$d/METADATA && touch $d/RECORD"
+    "for v in 1.0 1.1; do d=/usr/lib/python3/dist-packages/v$v/leftpad-$v.dist-info; mkdir -p $d; touch $d/RECORD; "
+    "printf 'Metadata-Version: 2.1\\nName: leftpad\\nVersion: %s\\n' $v >$d/METADATA; done"
 )
 
 
 class Database:
-    """OSV's query API on loopback. `known` holds what it knows, by package name."""
+    """OSV's query API on loopback. `known` holds what it knows, by package and version."""
 
     def __init__(self) -> None:
         """Start it."""
@@ -43,9 +43,9 @@ class Database:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                name = query["package"]["name"]
-                database.asked.append(name)
-                body = json.dumps({"vulns": database.known.get(name, [])}).encode()
+                name, version = query["package"]["name"], query["version"]
+                database.asked.append(f"{name} {version}")
+                body = json.dumps({"vulns": database.known.get(f"{name} {version}", [])}).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -60,8 +60,9 @@ class Database:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def add(self, package: str, identifier: str) -> None:
-        """Make a vulnerability of all versions known."""
-        affected = {"package": {"name": package, "ecosystem": "PyPI"}, "versions": ["1.0"]}
+        """Make a vulnerability of a package (`name version`) known."""
+        name, _, version = package.partition(" ")
+        affected = {"package": {"name": name, "ecosystem": "PyPI"}, "versions": [version]}
         entry = {"id": identifier, "summary": "made up", "details": "made up", "modified": "2026-01-01T00:00:00Z"}
         self.known.setdefault(package, []).append(entry | {"affected": [affected]})
 

@@ -23,7 +23,7 @@ def test_a_good_image_is_published_as_it_was_tested(publisher: Publisher) -> Non
     seen, why_not = publisher.gate(image)
     assert (why_not, seen.green, seen.simulated) == ([], True, True)
     assert [(run.name, run.passed, run.failures) for run in seen.runs] == [("tiny", 3, []), ("always", 1, [])]
-    assert publisher.database.asked == ["leftpad"]
+    assert publisher.database.asked == ["leftpad 1.0", "leftpad 1.1"]
     tags = publisher.promote(image)
     assert sorted(publisher.release_tags(image)) == sorted(tags)
     assert all(tag.endswith("-sim") for tag in tags)
@@ -90,7 +90,7 @@ def test_green_results_are_used_again_but_not_for_secrets(publisher: Publisher) 
     publisher.gate(image)
     again, _ = publisher.gate(image)
     assert [(run.name, run.cached) for run in again.runs] == [("tiny", True), ("always", False)]
-    assert publisher.database.asked == ["leftpad", "leftpad"]
+    assert publisher.database.asked == ["leftpad 1.0", "leftpad 1.1"] * 2
     publisher.promote(image)
 
 
@@ -120,10 +120,10 @@ def test_a_waiver_is_used_recorded_and_ends(publisher: Publisher) -> None:
 
 
 def test_vulnerabilities(publisher: Publisher) -> None:
-    publisher.database.add("leftpad", "PYSEC-2026-1")
+    publisher.database.add("leftpad 1.1", "PYSEC-2026-1")
     image = publisher.push(publisher.build())
     seen, why_not = publisher.gate(image)
-    assert why_not == ["vulnerabilities failed: PYSEC-2026-1 in leftpad 1.0"]
+    assert why_not == ["vulnerabilities failed: PYSEC-2026-1 in leftpad 1.1"]
     assert (seen.vulnerabilities.tool, seen.vulnerabilities.scope) == ("pip-audit", "Python packages only")
 
 

@@ -331,21 +331,36 @@ def test_nothing_known_is_not_clean(manifest: Manifest) -> None:
 
 
 def test_pip_audits_words() -> None:
-    scan = scanners.read_pip_audit(
-        {
-            "dependencies": [
-                {"name": "a", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]},
-                {"name": "b", "version": "1", "vulns": []},
-                {"name": "c", "skip_reason": "Dependency not found on PyPI and could not be audited: c (0.1)"},
-            ]
-        }
-    )
-    assert scan.found == [Found("PYSEC-1", "a", "1", fixed_in="2"), Found("not-covered", "c", "0.1")]
-    assert scan.error == ""
+    answer = {
+        "dependencies": [
+            {"name": "a", "version": "1", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2"]}]},
+            {"name": "b", "version": "1", "vulns": []},
+            {"name": "c", "skip_reason": "Dependency not found on PyPI and could not be audited: c (0.1)"},
+        ]
+    }
+    found = scanners.read_pip_audit(answer)
+    assert found == [Found("PYSEC-1", "a", "1", fixed_in="2"), Found("not-covered", "c", "0.1")]
 
 
-def test_a_database_that_knows_no_package_at_all() -> None:
-    assert "none of the 1" in scanners.read_pip_audit({"dependencies": [{"name": "c", "skip_reason": "no"}]}).error
+def test_a_package_in_two_versions_is_asked_about_twice() -> None:
+    both = [
+        Package("pypi", "A_b", "1"),
+        Package("pypi", "a-b", "2+cpu"),
+        Package("pypi", "c", "1"),
+        Package("deb", "d", "1"),
+    ]
+    assert scanners.rounds(both) == [["a-b==1", "c==1"], ["a-b==2"]]
+    assert scanners.rounds([]) == []
+
+
+@pytest.mark.parametrize(("skipped", "error"), [(1, ""), (2, "the database knows none of the 2 packages")])
+def test_a_database_that_knows_no_package_at_all(
+    skipped: int, error: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    unknown = [Found("not-covered", name, "1") for name in ("a", "b")[:skipped]]
+    monkeypatch.setattr(scanners, "_pip_audit_once", lambda *_: Scan("pip-audit", scanners.PYTHON_ONLY, unknown))
+    packages = [Package("pypi", "a", "1"), Package("pypi", "b", "1")]
+    assert scanners.scan(b"{}", packages, {"PATH": str(tmp_path)}).error == error
 
 
 def scanner(folder: Path, name: str, script: str) -> dict[str, str]:
