@@ -42,7 +42,7 @@ lint: venv ## formatting, types, Dockerfiles, shell, drift of derived files
 	@$(BIN)/ruff format --check --quiet . || { echo "fix: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/hadolint images/*/Dockerfile
+	@$(BIN)/hadolint images/*/Dockerfile bench/*/Dockerfile
 	@git ls-files -z --cached --others --exclude-standard | xargs -0 awk 'FNR == 1 && /^#!.*[ \/](ba|da)?sh/ {print FILENAME}' | xargs -r $(BIN)/shellcheck
 	@$(BUILD) drift
 	@echo "lint: clean"

@@ -1,0 +1,105 @@
+"""What builds cost: size, a change, the package step against bare uv."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, layers, median
+from imagekit.builder import unpacked_size
+from imagekit.engine import Engine
+from imagekit.locks import LOCKS
+from imagekit.manifest import Manifest, Platform
+from imagekit.network import NetworkSettings
+from imagekit.process import Say
+
+
+def edit_and_build(engine: Engine, platform: Platform, folder: Path, name: str) -> tuple[float, int]:
+    """Add a comment to one file of a copy; return the seconds of the rebuild and the bytes of its new layers."""
+    before = layers(engine, built_tag(folder, platform))
+    with (folder / name).open("a", encoding="utf-8") as file:
+        file.write(f"# {time.time_ns()}\n")
+    seconds = build(folder)
+    after = layers(engine, built_tag(folder, platform))
+    return seconds, sum(size for layer, size in after.items() if layer not in before)
+
+
+def packages_ours(manifest: Manifest, engine: Engine, base: str, secrets: dict[str, Path], folder: Path) -> float:
+    """Return the seconds of our package step, cold."""
+    contexts = {
+        "cann-base": f"docker-image://{base}",
+        "common": IMAGES / "common",
+        "stubgen": IMAGES / "stubgen",
+        "locks": LOCKS,
+    }
+    with cold_dockerfile(folder) as dockerfile:
+        command = [*engine.docker, "buildx", "build", "--target=packages", "--no-cache", "--output=type=cacheonly"]
+        command += [f"--file={dockerfile}", *(f"--build-context={name}={place}" for name, place in contexts.items())]
+        command += [
+            f"--build-arg=PYTHON_VERSION={manifest.versions.python}",
+            f"--build-arg=UV_VERSION={manifest.versions.uv}",
+        ]
+        command += [*(f"--secret=id={name},src={path}" for name, path in secrets.items()), str(IMAGES / "rlinf-npu")]
+        begin = time.monotonic()
+        subprocess.run(command, env=os.environ | engine.env, check=True, capture_output=True)
+        return time.monotonic() - begin
+
+
+def packages_bare(manifest: Manifest, engine: Engine, base: str, secrets: dict[str, Path], machine: str) -> float:
+    """Return the seconds of a bare `uv pip install` of the same lock on the same base, cold; uv is there already."""
+    uv = Path(sys.executable).parent / "uv"
+    # The vendor's Python by its path; uv's own static binary from the host.
+    script = (
+        f"uv venv -q -p /usr/local/python{manifest.versions.python}/bin/python3 /bare && date +%s.%N && "
+        f"VIRTUAL_ENV=/bare uv pip install -q --no-deps --require-hashes -r /locks/{machine}.txt && date +%s.%N"
+    )
+    command = [*engine.docker, "run", "--rm", "--tmpfs=/tmp:exec", "--env=UV_NO_CACHE=1", "--env=UV_COMPILE_BYTECODE=1"]
+    command += ["--env=UV_LINK_MODE=copy", f"--volume={uv}:/usr/local/bin/uv:ro", f"--volume={LOCKS}:/locks:ro"]
+    command += [f"--volume={secrets['ca']}:/run/secrets/ca:ro", f"--volume={secrets['net']}:/run/secrets/net:ro"]
+    command += [f"--volume={IMAGES / 'common' / 'with-net'}:/usr/local/bin/with-net:ro"]
+    command += ["--entrypoint=with-net", base, "sh", "-ec", script]
+    run = subprocess.run(command, env=os.environ | engine.env, check=True, capture_output=True, text=True)
+    begin, end = (float(line) for line in run.stdout.split()[-2:])
+    return end - begin
+
+
+def build_rows(
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int
+) -> list[Row]:
+    """Measure builds: size, a change, the package step."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
+        folder = Path(scratch) / "checkout"
+        folder.mkdir()
+        copy_checkout(folder)
+        say("a first build, so that the rest is about changes")
+        build(folder)
+        tag = built_tag(folder, platform)
+        base = built_tag(folder, platform, "cann-base")
+        size = unpacked_size(engine, tag)
+        budget = manifest.get_image("rlinf-npu").budget_mib
+        rows.append(
+            Row("image, unpacked", f"{size / 1e6:,.0f} MB", f"budget {budget} MiB", f"{size / (budget << 20):.2f}", "1")
+        )
+        seconds = median(lambda: build(folder), repeat, say, "no change")
+        rows.append(Row("no change", f"{seconds:.1f} s", "", "", "10 s"))
+        for label, name in (
+            ("one NPU fix edited", "runtime/rlinf_npu/npufix/fixes/worker_set_device.py"),
+            ("one runtime file edited", "runtime/rlinf_npu/recap/cli.py"),
+        ):
+            figures = [edit_and_build(engine, platform, folder, name) for _ in range(repeat)]
+            seconds, new = statistics.median(f[0] for f in figures), max(f[1] for f in figures)
+            say(f"  {label}: {seconds:.1f} s, {new / 1e6:.1f} MB")
+            rows.append(Row(label, f"{seconds:.1f} s, {new / 1e6:.1f} MB new", "", "", "15 s, 10 MB"))
+        with network.secrets() as secrets:
+            ours = median(
+                lambda: packages_ours(manifest, engine, base, secrets, folder), repeat, say, "our package step"
+            )
+            bare = median(
+                lambda: packages_bare(manifest, engine, base, secrets, platform.machine), repeat, say, "bare uv"
+            )
+        rows.append(Row("packages, cold", f"{ours:.1f} s", f"bare uv {bare:.1f} s", f"{ours / bare:.2f} x", "1.3 x"))
+    return rows

@@ -1,0 +1,99 @@
+"""What the parts of the bench share: a row of the result, medians, builds from a copy of the checkout."""
+
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from imagekit.compose.record import REAL, find_built
+from imagekit.engine import Engine
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT, Platform
+from imagekit.process import Say
+from imagekit.tags import SIM
+
+IMAGES = ROOT / "images"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the result: what was measured, against what, and what was promised."""
+
+    name: str
+    measured: str
+    against: str
+    result: str
+    target: str
+
+
+def copy_checkout(folder: Path) -> None:
+    """Copy the tracked files, and link what is expensive to make again."""
+    names = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True, check=True
+    ).stdout
+    for name in filter(None, names.split("\0")):
+        if (source := ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / name)
+    for name in (".venv", ".cache", ".git"):
+        (folder / name).symlink_to(ROOT / name)
+
+
+def build(folder: Path) -> float:
+    """Run `build.py image` in a copy of the checkout; return its wall seconds.
+
+    Raises:
+        Problem: the build failed.
+    """
+    begin = time.monotonic()
+    run = subprocess.run([sys.executable, "build.py", "image"], cwd=folder, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise Problem(f"the build failed:\n{(run.stdout + run.stderr)[-2000:]}", "make image must work first")
+    return time.monotonic() - begin
+
+
+def layers(engine: Engine, tag: str) -> dict[str, int]:
+    """Return an image's layers, diff id to unpacked bytes, oldest first."""
+    image = engine.client().images.get(tag)
+    sizes = [entry["Size"] for entry in reversed(image.history()) if entry["Size"]]
+    return dict(zip(image.attrs["RootFS"]["Layers"], sizes, strict=False))
+
+
+def built_tag(folder: Path, platform: Platform, name: str = "rlinf-npu") -> str:
+    """Return the immutable tag of the image `name` that was last built in `folder`.
+
+    Raises:
+        Problem: nothing has been built there.
+    """
+    for suffix in (REAL, SIM):
+        if found := find_built(folder / "build", name, platform.arch, suffix):
+            return found.reference
+    raise Problem("no image has been built", "make image")
+
+
+@contextmanager
+def cold_dockerfile(folder: Path) -> Iterator[Path]:
+    """Write rlinf-npu's Dockerfile without its package cache: every download and unpacking happens again."""
+    text = (IMAGES / "rlinf-npu" / "Dockerfile").read_text(encoding="utf-8")
+    mount = "    --mount=type=cache,id=uv,target=/root/.cache/uv \\\n"
+    if mount not in text:
+        raise Problem("images/rlinf-npu/Dockerfile has no package cache to leave out", "keep bench.py in step with it")
+    path = folder / "Dockerfile.cold"
+    path.write_text(
+        text.replace(mount, "").replace("export UV_LINK_MODE", "export UV_NO_CACHE=1 UV_LINK_MODE"), encoding="utf-8"
+    )
+    yield path
+
+
+def median(measure: Callable[[], float], repeat: int, say: Say, label: str) -> float:
+    """Measure `repeat` times, say each figure, and return the median."""
+    figures = []
+    for turn in range(repeat):
+        figures.append(measure())
+        say(f"  {label} {turn + 1}/{repeat}: {figures[-1]:.1f} s")
+    return statistics.median(figures)
