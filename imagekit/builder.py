@@ -92,7 +92,7 @@ def run_bake(
 
     Raises:
         Problem: the build failed; the last lines of the failing step are shown first.
-        KeyboardInterrupt: interrupted; nothing has been tagged.
+        KeyboardInterrupt: interrupted; images that were finished before are tagged, no other.
     """
     with tempfile.TemporaryDirectory() as folder:
         bake_file, metadata = Path(folder, "bake.json"), Path(folder, "metadata.json")
@@ -120,7 +120,7 @@ def run_bake(
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    """Let buildx cancel the build itself; it tags nothing before the last step."""
+    """Let buildx cancel the build itself: an image gets its tags as the last step of its own build."""
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     try:

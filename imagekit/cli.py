@@ -304,5 +304,5 @@ def main() -> None:
         sys.exit(problem.exit_code)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
-            err.print("interrupted: nothing was tagged or half-written, the next run goes on from the finished steps")
+            err.print("interrupted: what was finished is kept, nothing is half-written; the next run goes on from there")
         raise

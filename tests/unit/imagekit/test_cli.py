@@ -81,7 +81,7 @@ def test_ctrl_c_and_a_cancelled_job_are_one_line(
 
     monkeypatch.setattr(cli, "load_manifest", interrupt)
     assert build_py("plan") == 130
-    assert capsys.readouterr().err.startswith("interrupted: nothing was tagged")
+    assert capsys.readouterr().err.startswith("interrupted: what was finished is kept")
 
 
 def test_use_mirrors_is_the_first_set_of_mirrors(build_py: Run, tmp_path: Path) -> None:
