@@ -12,7 +12,7 @@ import requests
 
 from imagekit import compat, locks
 from imagekit.errors import Problem
-from imagekit.manifest import MANIFEST, Manifest, load_manifest
+from imagekit.manifest import MANIFEST, CannRelease, Manifest, load_manifest
 from imagekit.network import NetworkSettings
 from imagekit.process import Say
 
@@ -53,13 +53,13 @@ def plan_bump(
 
 
 def _cann(manifest: Manifest, version: str, force: bool) -> Change:
-    row, present = compat.find_release(version), manifest.versions
+    row, present = compat.find_release(manifest, version), manifest.versions
     if row is None:
-        known = ", ".join(release.cann for release in compat.releases())
+        known = ", ".join(release.cann for release in manifest.compatibility)
         _insist(force, f"CANN {version} is not in the compatibility table", f"known: {known}; --force takes it anyway")
         remark = "CANN is not in the compatibility table: labels say unlisted"
         return Change({"versions.cann": version.lower()}, [remark])
-    values = {"versions.cann": version.lower()} | ({"versions.driver": row.driver.lower()} if row.driver else {})
+    values = {"versions.cann": version.lower()} | ({"versions.driver": row.paired.lower()} if row.paired else {})
     pairs = row.torch_npu.get(present.torch, [])
     if pairs:
         values["versions.torch_npu"] = pairs[-1]
@@ -69,7 +69,7 @@ def _cann(manifest: Manifest, version: str, force: bool) -> Change:
 
 
 def _torch_npu(manifest: Manifest, version: str, force: bool, network: NetworkSettings) -> Change:
-    row, torch = compat.find_release(manifest.versions.cann), re.sub(r"\.?(post|rc)\d+$", "", version)
+    row, torch = compat.find_release(manifest, manifest.versions.cann), re.sub(r"\.?(post|rc)\d+$", "", version)
     if row is None or version not in row.torch_npu.get(torch, []):
         pairs = f"it pairs with {_pairs(row)}" if row else "that CANN is not in the table at all"
         _insist(force, f"torch_npu {version} does not pair with CANN {manifest.versions.cann}", pairs)
@@ -165,11 +165,11 @@ def _insist(force: bool, what: str, fix: str) -> None:
         raise Problem(what, fix)
 
 
-def _pairs(row: compat.CannRelease) -> str:
+def _pairs(row: CannRelease) -> str:
     found = [f"torch_npu {release} (torch {torch})" for torch, all_of in row.torch_npu.items() for release in all_of]
     return ", ".join(found) or "none that the table names"
 
 
-def _about(row: compat.CannRelease) -> list[str]:
-    driver = f"CANN {row.cann}: driver {row.driver or 'not stated'}, at least {row.oldest_driver}"
+def _about(row: CannRelease) -> list[str]:
+    driver = f"CANN {row.cann}: driver {row.paired or 'not stated'}, at least {row.oldest}"
     return [driver, f"it pairs with {_pairs(row)}", *(f"source: {page}" for page in row.sources)]

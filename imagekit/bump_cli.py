@@ -40,6 +40,6 @@ def run(
     after = bump.apply(change, relock, _say)
     for key, value in change.values.items():
         _say(f"images.toml: {key} = {value}")
-    listed = "listed" if compat.is_listed(after.versions) else "NOT in the compatibility table; labels say unlisted"
+    listed = "listed" if compat.is_listed(after) else "NOT in the compatibility table; labels say unlisted"
     _say(f"pair: {listed}")
     _say("next: make image && make test, then commit images.toml and the locks")

@@ -276,11 +276,29 @@ class Signature(Model):
 
 
 class Pull(Model):
-    """Where releases are looked for beside [publish].registry, and for which cards they are."""
+    """Where releases are looked for beside [publish].registry."""
 
     mirrors: list[str]
-    chips: dict[str, str]
     signature: Signature | None = None
+
+
+class CannRelease(Model):
+    """What goes with one CANN release; `cann` as Ascend writes it, or a series (`9.0` for 9.0.1)."""
+
+    cann: str
+    paired: str = ""
+    oldest: str
+    stated: bool
+    torch_npu: dict[str, list[str]] = {}
+    sources: Annotated[list[str], Field(min_length=1)]
+
+
+class Chip(Model):
+    """A chip tag of the vendor's images; `names` matches the start of what npu-smi calls such a card."""
+
+    tag: Name
+    names: str
+    source: str
 
 
 class Manifest(Model):
@@ -295,6 +313,8 @@ class Manifest(Model):
     image: Annotated[list[Image], Field(min_length=1)]
     platform: Annotated[list[Platform], Field(min_length=1)]
     mirrors: dict[str, Mirror]
+    compatibility: list[CannRelease]
+    chip: list[Chip]
     engine: EngineSpec
     devices: Devices
     paths: Paths

@@ -33,7 +33,7 @@ def find_chip(manifest: Manifest, given: str, published: Sequence[str], ask: Ask
     Raises:
         Problem: CHIP is unknown, the cards are unknown or of two kinds, or there is nobody to ask.
     """
-    known = manifest.pull.chips
+    known = {chip.tag: chip.names for chip in manifest.chip}
     if given:
         if given not in known:
             raise Problem(f"CHIP={given} is not a chip", f"known: {', '.join(known)}", usage=True)
@@ -52,7 +52,7 @@ def find_chip(manifest: Manifest, given: str, published: Sequence[str], ask: Ask
 
 def _chip_of(name: str, known: dict[str, str]) -> str:
     for chip, pattern in known.items():
-        if re.fullmatch(pattern, name):
+        if re.match(pattern, name):
             return chip
     raise Problem(f"npu-smi calls the cards {name}, which no chip of images.toml is called", "CHIP=", usage=True)
 

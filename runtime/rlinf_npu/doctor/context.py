@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rlinf_npu.doctor import importprobe, npusmi, versions, visible
-from rlinf_npu.doctor.factsview import Facts
+from rlinf_npu.doctor.factsview import CannRow, Facts
 from rlinf_npu.doctor.model import CONTAINER, HOST
 from rlinf_npu.doctor.system import HttpAnswer, Identity, System
-from rlinf_npu.doctor.tables import CannRow, limits
+from rlinf_npu.doctor.tables import limits
 
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/usr/share/rlinf-npu/facts.json")
 _NODE = re.compile(r"(\d+)$")
@@ -96,7 +96,7 @@ class Context:
     @cached_property
     def cann_row(self) -> CannRow | None:
         """The compatibility table's row for it."""
-        return versions.cann_row(self.cann)
+        return versions.cann_row(self.cann, self.facts.compatibility)
 
     @cached_property
     def distributions(self) -> dict[str, str]:

@@ -55,6 +55,25 @@ class Python(BaseModel):
     excluded: list[str] = []
 
 
+class CannRow(BaseModel):
+    """What one CANN release goes with. `oldest`: oldest driver the vendor lists, or, if not `stated`, our reading."""
+
+    cann: str
+    paired: str = ""  # driver released beside it
+    oldest: str
+    stated: bool
+    torch_npu: dict[str, list[str]] = {}  # torch -> torch_npu releases
+    sources: list[str]
+
+
+class Chip(BaseModel):
+    """A chip tag of the vendor's images and the names npu-smi prints for it."""
+
+    tag: str
+    names: str  # regular expression, matched at the start
+    source: str
+
+
 class Facts(BaseModel):
     """facts.json as far as the doctor is concerned; what is optional only switches rules off when absent."""
 
@@ -63,6 +82,8 @@ class Facts(BaseModel):
     engine: Engine | None = None
     paths: Paths | None = None  # without it the variables of the environment tell
     python: Python = Python()
+    compatibility: list[CannRow] = []  # oldest release first
+    chip: list[Chip] = []
     fixes: bool = True
     base: str | None = None  # cann | sim
     created: float | None = None  # POSIX seconds of the build

@@ -15,25 +15,6 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class CannRow(_Strict):
-    """What one CANN release goes with. `oldest`: oldest driver the vendor lists, or, if not `stated`, our reading."""
-
-    cann: str
-    paired: str = ""  # driver released beside it
-    oldest: str
-    stated: bool
-    torch_npu: dict[str, list[str]] = {}  # torch -> torch_npu releases
-    sources: list[str]
-
-
-class Chip(_Strict):
-    """A chip tag of the vendor's images and the names npu-smi prints for it."""
-
-    tag: str
-    names: str  # regular expression, matched at the start
-    source: str
-
-
 class Code(_Strict):
     """An error code. Without `meaning` no public page documents it."""
 
@@ -72,18 +53,6 @@ class Signature(_Strict):
 
 def _load(name: str) -> dict[str, Any]:
     return tomllib.loads((DATA / name).read_text(encoding="utf-8"))
-
-
-@lru_cache
-def cann_rows() -> tuple[CannRow, ...]:
-    """The compatibility table, oldest release first."""
-    return tuple(CannRow(**row) for row in _load("compat.toml")["cann"])
-
-
-@lru_cache
-def chips() -> tuple[Chip, ...]:
-    """Chip tags and names."""
-    return tuple(Chip(**row) for row in _load("compat.toml")["chip"])
 
 
 @lru_cache

@@ -1,9 +1,10 @@
 """Version numbers as driver, CANN and Docker write them, and the files they stand in."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
-from rlinf_npu.doctor.tables import CannRow, cann_rows
+from rlinf_npu.doctor.factsview import CannRow
 
 Key = tuple[tuple[int, int], ...]
 
@@ -29,11 +30,11 @@ def info_file(text: str) -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, value in pairs}
 
 
-def cann_row(cann: str) -> CannRow | None:
+def cann_row(cann: str, rows: Sequence[CannRow]) -> CannRow | None:
     """The row of the compatibility table for a CANN release: its own, else that of its series (9.0 for 9.0.1)."""
     wanted = cann.lower()
-    exact = [row for row in cann_rows() if row.cann.lower() == wanted]
-    series = [row for row in cann_rows() if wanted.startswith(row.cann.lower() + ".")]
+    exact = [row for row in rows if row.cann.lower() == wanted]
+    series = [row for row in rows if wanted.startswith(row.cann.lower() + ".")]
     return next(iter(exact + series), None)
 
 

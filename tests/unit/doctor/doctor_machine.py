@@ -37,6 +37,8 @@ def facts() -> dict[str, Any]:
         "engine": MANIFEST["engine"],
         "paths": {"toolkit": TOOLKIT, "python": "/opt/venv/bin/python3"},
         "python": {"excluded": [name for entry in MANIFEST["python"]["exclude"] for name in entry["names"]]},
+        "compatibility": MANIFEST["compatibility"],
+        "chip": MANIFEST["chip"],
         "fixes": True,
         "created": NOW - 86400,
         "disk_gib": MANIFEST["defaults"]["disk_gib"],

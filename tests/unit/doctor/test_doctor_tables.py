@@ -3,12 +3,14 @@
 import re
 from pathlib import Path
 
-from doctor_machine import MANIFEST
+from doctor_machine import MANIFEST, facts
 from rlinf_npu.doctor import tables, versions
+from rlinf_npu.doctor.factsview import facts_view
 from rlinf_npu.doctor.model import Severity
 from rlinf_npu.doctor.needs import NEEDS
 from rlinf_npu.doctor.registry import all_rules
 
+FACTS = facts_view(facts())
 URL = re.compile(r"https://[\w.-]+/\S+$")
 
 
@@ -33,14 +35,14 @@ def test_codes_that_people_meet_are_there() -> None:
 
 def test_the_images_own_versions_are_a_listed_combination() -> None:
     mine = MANIFEST["versions"]
-    row = versions.cann_row(mine["cann"])
+    row = versions.cann_row(mine["cann"], FACTS.compatibility)
     assert row and mine["torch_npu"] in row.torch_npu[mine["torch"]]
     assert versions.at_least(mine["driver"], row.oldest)
-    assert mine["chip"] in {chip.tag for chip in tables.chips()}
+    assert mine["chip"] in {chip.tag for chip in FACTS.chip}
 
 
 def test_rows_are_sourced() -> None:
-    for row in tables.cann_rows():
+    for row in FACTS.compatibility:
         assert row.sources and all(URL.match(source) for source in row.sources)
 
 
@@ -54,7 +56,7 @@ def test_chip_names_do_not_overlap() -> None:
         "910ProB": "910",
     }
     for name, tag in names.items():
-        assert [chip.tag for chip in tables.chips() if re.match(chip.names, name)] == [tag], name
+        assert [chip.tag for chip in FACTS.chip if re.match(chip.names, name)] == [tag], name
 
 
 def test_rules_are_complete() -> None:

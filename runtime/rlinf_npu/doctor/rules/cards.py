@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rlinf_npu.doctor.context import Context
 from rlinf_npu.doctor.model import Hit, Severity
 from rlinf_npu.doctor.registry import rule
-from rlinf_npu.doctor.tables import chips, codes, limits
+from rlinf_npu.doctor.tables import codes, limits
 
 _DCMI = "https://www.hiascend.com/document/detail/zh/Atlas%20200I%20A2/253RC1/re/api/api_177.html"
 _BUSY_CODES = {"-8005", "-8020"}
@@ -42,11 +42,11 @@ def npu_smi_fails(ctx: Context) -> Iterator[Hit]:
 )
 def chip_mismatch(ctx: Context) -> Iterator[Hit]:
     """npu-smi's names against the image's chip tag."""
-    entry = next((chip for chip in chips() if chip.tag == ctx.facts.versions.chip), None)
+    entry = next((chip for chip in ctx.facts.chip if chip.tag == ctx.facts.versions.chip), None)
     names = sorted({chip.name for chip in ctx.smi.chips}) if ctx.smi else []
     wrong = [name for name in names if entry and not re.match(entry.names, name)]
     if wrong:
-        fitting = next((chip.tag for chip in chips() if re.match(chip.names, wrong[0])), "unknown")
+        fitting = next((chip.tag for chip in ctx.facts.chip if re.match(chip.names, wrong[0])), "unknown")
         yield Hit(f"npu-smi info: {', '.join(wrong)} (chip tag {fitting}); image: {ctx.facts.versions.chip}")
 
 
