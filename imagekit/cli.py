@@ -304,7 +304,5 @@ def main() -> None:
         sys.exit(problem.exit_code)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
-            err.print(
-                "interrupted: what was finished is kept, nothing is half-written; the next run goes on from there"
-            )
+            err.print("interrupted: what was finished is kept, nothing is half-written; the next run goes on there")
         raise

@@ -76,9 +76,15 @@ def test_versions_sort_as_people_read_them() -> None:
 
 
 def test_a_series_row_serves_its_patch_releases_and_nothing_else() -> None:
-    assert versions.cann_row("9.0.1") == versions.cann_row("9.0.0") is not None
-    assert versions.cann_row("90.1") is None
-    assert versions.cann_row("8.3.rc1") == versions.cann_row("8.3.RC1") is not None
+    assert (
+        versions.cann_row("9.0.1", FACTS.compatibility) == versions.cann_row("9.0.0", FACTS.compatibility) is not None
+    )
+    assert versions.cann_row("90.1", FACTS.compatibility) is None
+    assert (
+        versions.cann_row("8.3.rc1", FACTS.compatibility)
+        == versions.cann_row("8.3.RC1", FACTS.compatibility)
+        is not None
+    )
 
 
 def test_fixes_named_in_signatures_exist() -> None:
