@@ -79,7 +79,7 @@ def test_the_ways_that_hand_on_the_exit_code(ready: Project, way: tuple[str, ...
 
 def test_an_error_of_the_doctor_stops_the_run_unless_told_otherwise(ready: Project) -> None:
     """/dev/shm of 64 MB, Docker's own default."""
-    script = f"{NO_DATA}; recap step returns; echo code $?; RECAP_DOCTOR=0 recap step returns; echo code $?"
+    script = f"{NO_DATA}\nrecap step returns; echo code $?; RECAP_DOCTOR=0 recap step returns; echo code $?"
     done = ready.simulated().compose("run", "--rm", "-T", "--no-deps", "train", "bash", "-c", script, SHM_SIZE="64m")
     refused, told = done.stdout.split("code", 1)
     assert "doctor: error: /dev/shm for Ray (shm-small): " in refused
