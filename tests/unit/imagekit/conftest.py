@@ -1,10 +1,13 @@
 """What the host-side unit tests share: the real manifest, and programs that only pretend."""
 
+import http.server
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostkit import AddProgram, Said
+from hostkit import AddProgram, Answer, Said, Serve
 
 from imagekit.manifest import Manifest, load_manifest
 
@@ -17,6 +20,33 @@ def said() -> Said:
 @pytest.fixture(scope="session")
 def manifest() -> Manifest:
     return load_manifest()
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Little HTTP servers on loopback that end with the test."""
+    servers: list[http.server.ThreadingHTTPServer] = []
+
+    def start(answer: Answer) -> str:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, body = answer(self.path)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return f"127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
 
 
 @pytest.fixture

@@ -4,6 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 AddProgram = Callable[[str, str], Path]
+# Path -> (status, body).
+Answer = Callable[[str], tuple[int, bytes]]
+# Starts a server that gives these answers; returns its host:port.
+Serve = Callable[[Answer], str]
 
 
 class Said(list[str]):

@@ -1,14 +1,11 @@
 """A bump changes images.toml and the locks together, by the compatibility table, or changes nothing."""
 
-import http.server
 import json
 import shutil
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostkit import Said
+from hostkit import Said, Serve
 
 from imagekit import bump, compat
 from imagekit.errors import Problem
@@ -63,26 +60,10 @@ def test_force_takes_an_unlisted_cann_and_says_so(manifest: Manifest) -> None:
 
 
 @pytest.fixture
-def index() -> Iterator[NetworkSettings]:
+def index(serve: Serve) -> NetworkSettings:
     """An index with one release of rlinf."""
     page = {"files": [{"filename": "rlinf-0.3.1-py3-none-any.whl", "hashes": {"sha256": HASH}}]}
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(page).encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield NetworkSettings(index=f"http://127.0.0.1:{server.server_port}/simple")
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return NetworkSettings(index=f"http://{serve(lambda _: (200, json.dumps(page).encode()))}/simple")
 
 
 def test_rlinf_takes_the_hash_from_the_index(

@@ -1,14 +1,11 @@
 """Probes end in time, say why, and show no secret."""
 
-import http.server
 import subprocess
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostkit import AddProgram
+from hostkit import AddProgram, Serve
 
 from imagekit.engine import Engine
 from imagekit.errors import Problem
@@ -82,26 +79,8 @@ esac""",
     assert (bad.reason, manifest_of(bad)) == ("no such host", {})
 
 
-@pytest.fixture
-def index() -> Iterator[str]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/simple/rlinf/" else 403)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_an_index_in_reach_refusing_and_absent(index: str) -> None:
+def test_an_index_in_reach_refusing_and_absent(serve: Serve) -> None:
+    index = serve(lambda path: (200 if path == "/simple/rlinf/" else 403, b"")) + "/simple"
     env = {"NO_PROXY": "*", "no_proxy": "*"}
     urls = (f"http://u:secret@{index}/rlinf/", f"http://u:secret@{index}/other/", "http://u:secret@127.0.0.1:9/rlinf/")
     results = ask([probe_index("the index", url, env, 5) for url in urls], 10)

@@ -1,15 +1,12 @@
 """Torch for x86-64: PyTorch's CPU wheels where they answer, PyPI's otherwise; by the manifest's hashes either way."""
 
-import http.server
 import re
 import subprocess
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hostkit import Said
+from hostkit import Said, Serve
 from uv import find_uv_bin
 
 from imagekit.errors import Problem
@@ -27,24 +24,10 @@ def amd64(manifest: Manifest) -> Platform:
 
 
 @pytest.fixture
-def network() -> Iterator[NetworkSettings]:
+def network(serve: Serve) -> NetworkSettings:
     """A network in which one page answers on /cpu/ and nothing else."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/cpu/" else 404)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield NetworkSettings(no_proxy="*", torch_pages=(f"http://127.0.0.1:{server.server_port}/cpu/",))
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    address = serve(lambda path: (200 if path == "/cpu/" else 404, b""))
+    return NetworkSettings(no_proxy="*", torch_pages=(f"http://{address}/cpu/",))
 
 
 def out_of_reach(network: NetworkSettings) -> NetworkSettings:
