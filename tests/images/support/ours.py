@@ -34,6 +34,9 @@ def own_layer_count(subject: Subject) -> int:
     return sum(step["Size"] > 0 for step in own_steps(subjects.client().images.get(subject.id).history()))
 
 
+BLOBS = "blobs/sha256/"
+
+
 class LayerNames:
     """Learns from the documents in a `docker save` stream which blobs are an image's own layers.
 
@@ -48,8 +51,11 @@ class LayerNames:
         self.order: dict[str, list[str]] = {}  # image id -> layers, lowest first
 
     def look(self, entry: Entry) -> None:
-        """Take note of the stream's table of contents."""
-        if entry.layer or entry.path != "manifest.json":
+        """Take note of the stream's table of contents, and of manifests: containerd's store names images by them."""
+        if entry.layer or not entry.path.startswith(("manifest.json", BLOBS)):
+            return
+        if entry.path.startswith(BLOBS):
+            self._look_at_manifest(entry)
             return
         counts = set(self._own.values())
         for image in json.loads(entry.data.read()):
@@ -58,6 +64,17 @@ class LayerNames:
             self.order[name] = layers
             count = self._own.get(name, max(counts))
             self._layers.update(layers[len(layers) - count :])
+
+    def _look_at_manifest(self, entry: Entry) -> None:
+        try:
+            document = json.loads(entry.data.read())
+            layers = [BLOBS + layer["digest"].partition(":")[2] for layer in document["layers"]]
+        except (ValueError, KeyError, TypeError):
+            return  # a configuration, an index, an attestation
+        name = entry.path.removeprefix(BLOBS)
+        if name in self._own:
+            self.order[name] = layers
+            self._layers.update(layers[len(layers) - self._own[name] :])
 
     def __contains__(self, layer: str) -> bool:
         """Whether that blob is a layer of ours."""
