@@ -1,6 +1,7 @@
-"""One undisturbed simulated training, for all tests that look at it or compare with it."""
+"""What the Compose tests share: a project of their own, and one undisturbed simulated training to compare with."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,25 @@ from tests.e2e.compose_runs import TRAIN_SECONDS, look, new_project
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project that has been trained without disturbance."""
+def compose_possible() -> None:
+    """Skip, with the reason, where Compose cannot run simulated cards."""
     if reason := why_not():
         pytest.skip(reason)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """A fresh one, ready to train."""
+    found = new_project(tmp_path)
+    try:
+        yield found
+    finally:
+        found.remove()
+
+
+@pytest.fixture(scope="session")
+def trained(compose_possible: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project that has been trained without disturbance."""
     project = new_project(tmp_path_factory.mktemp("trained"))
     try:
         done = project.compose("up", "train", seconds=TRAIN_SECONDS)

@@ -8,27 +8,15 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.e2e.compose_kit import RUN, Project, why_not
+from tests.e2e.compose_kit import RUN, Project
 from tests.e2e.compose_runs import TRAIN_SECONDS, exists, finish, kill_when, new_project, running
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(3 * TRAIN_SECONDS)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.usefixtures("compose_possible"),
+    pytest.mark.timeout(3 * TRAIN_SECONDS),
+]
 DATA, MODELS = "/workspace/fixtures/datasets", "/workspace/fixtures/models"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def possible() -> None:
-    if reason := why_not():
-        pytest.skip(reason)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    """A fresh one."""
-    found = new_project(tmp_path)
-    try:
-        yield found
-    finally:
-        found.remove()
 
 
 def files(project: Project, *patterns: str) -> list[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.compose_kit import RUN, Project, why_not
+from tests.e2e.compose_kit import RUN, Project
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("compose_possible")]
 
 # A recap.yaml that names nothing that exists: enough for all that happens before the first step.
 NO_DATA = """
@@ -19,12 +19,6 @@ mkdir -p /workspace/fixtures
 echo '{name: tiny, models: {siglip: a, gemma3: b, policy: c}, datasets: {train: [{path: d, type: sft}]}}' \
   >/workspace/fixtures/recap.yaml
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def possible() -> None:
-    if reason := why_not():
-        pytest.skip(reason)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`COMPOSE_PROFILES=sim docker compose up train`: to green, through SIGTERM, with a card less."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.e2e.compose_kit import RUN, Project, manifest
-from tests.e2e.compose_runs import PROBE, TRAIN_SECONDS, new_project
+from tests.e2e.compose_runs import PROBE, TRAIN_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * TRAIN_SECONDS)]
 
@@ -83,16 +82,6 @@ def test_doctor_finds_the_simulated_container_healthy(trained: Project) -> None:
 
 
 # --- drills ---
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    """A fresh one."""
-    found = new_project(tmp_path)
-    try:
-        yield found
-    finally:
-        found.remove()
 
 
 def start_and_stop(project: Project, step: str) -> str:
