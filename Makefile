@@ -78,7 +78,7 @@ test-e2e: venv ## whole chains: docker compose up on simulated cards, and its dr
 	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
 .PHONY: bench
-bench: venv ## what building and recap cost, as ratios in one run (REPEAT=3, ONLY=build|overhead)
+bench: venv ## what building and recap cost, as ratios in one run (REPEAT=3, ONLY=build|overhead|seed)
 	@$(BUILD) bench
 
 # --- carry: to hosts that build nothing -------------------------------------------------------------------------------

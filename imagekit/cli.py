@@ -281,7 +281,7 @@ def run_bench(
     only: Annotated[str, typer.Option(envvar="ONLY", help="build | overhead (of recap over the bare steps)")] = "",
     mirror: MirrorOption = "",
 ) -> None:
-    """Measure builds and recap as ratios in one run; some ten minutes per turn."""
+    """Measure builds and recap as ratios in one run; half an hour per turn, builds from nothing included."""
     parts = bench.pick(only)
     manifest = load_manifest()
     engine = engines.ensure_engine(manifest, say)
