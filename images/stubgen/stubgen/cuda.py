@@ -96,13 +96,19 @@ def _is_stand_in(library: Path) -> bool:
 
 
 def _absent_sonames(libraries: list[Path], folder: Path) -> set[str]:
-    own = {library.name for library in libraries}
+    own = {library.name for library in libraries} | {path.name for path in _carried(folder).glob("*.so*")}
     wanted = {soname for library in libraries for soname in elf.needed(library)} - own
     foreign = {soname for soname in wanted if not naming.SYSTEM_SONAMES.match(soname)}
     unknown = sorted(soname for soname in foreign if not _owner_of_soname(soname))
     if unknown:
         raise StubgenError(f"torch links to libraries that are not CUDA's: {', '.join(unknown)} (see stubgen/cuda.py)")
     return {soname for soname in foreign if not (folder / soname).exists()}
+
+
+def _carried(torch_lib: Path) -> Path:
+    """Where a wheel keeps the libraries that auditwheel packed into it; aarch64's torch has OpenBLAS and others there."""
+    package = torch_lib.parent
+    return package.with_name(f"{package.name}.libs")
 
 
 def _owner_of_soname(soname: str) -> _Owner | None:

@@ -90,6 +90,17 @@ def test_a_cpu_build_is_left_alone(torch_lib: Path, capsys: pytest.CaptureFixtur
     assert [path.name for path in torch_lib.iterdir()] == ["libtorch_cpu.so"]
 
 
+def test_libraries_that_the_wheel_carries_are_its_own(
+    torch_lib: Path, library: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """torch 2.6.0 for aarch64: auditwheel has packed OpenBLAS and others into torch.libs."""
+    (torch_lib / "libtorch_cuda.so").unlink()
+    blas = library(torch_lib.parents[1] / "torch.libs/libopenblasp-aaa.so", "int dgemm(void) { return 1; }")
+    library(torch_lib / "libtorch_cpu.so", "extern int dgemm(void); int cpu(void) { return dgemm(); }", str(blas))
+    assert main(["cuda", str(torch_lib)]) == 0
+    assert capsys.readouterr().out == "CUDA stand-ins: none needed, this torch is a CPU build\n"
+
+
 def test_other_packages_get_what_they_want_of_the_same_library(
     torch_lib: Path, library: Callable[..., Path], tmp_path: Path
 ) -> None:

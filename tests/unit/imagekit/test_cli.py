@@ -27,9 +27,12 @@ def build_py(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
             cli.main()
         return int(ended.value.code or 0)
 
-    handler = signal.getsignal(signal.SIGTERM)
+    # Commands set SIGTERM; SIGINT is ignored where a shell has started the tests in the background.
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield run
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in kept.items():
+        signal.signal(number, handler)
 
 
 def test_plan_needs_no_docker_and_no_network(build_py: Run, tmp_path: Path) -> None:
