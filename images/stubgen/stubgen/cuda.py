@@ -106,7 +106,7 @@ def _absent_sonames(libraries: list[Path], folder: Path) -> set[str]:
 
 
 def _carried(torch_lib: Path) -> Path:
-    """Where a wheel keeps the libraries that auditwheel packed into it; aarch64's torch has OpenBLAS and others there."""
+    """Where auditwheel packs a wheel's libraries; aarch64's torch has OpenBLAS and others there."""
     package = torch_lib.parent
     return package.with_name(f"{package.name}.libs")
 
