@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from docker.errors import NotFound
 from rich.console import Console
 from rich.table import Table
 
@@ -147,8 +148,19 @@ def _failure(build: Build, console: Console) -> Problem:
 
 
 def unpacked_size(engine: Engine, tag: str) -> int:
-    """Return the sum of an image's layer sizes in bytes, as `docker history` counts them."""
-    return sum(layer["Size"] for layer in engine.client().images.get(tag).history())
+    """Return the sum of an image's layer sizes in bytes, as `docker history` counts them.
+
+    containerd's store unpacks an image of this machine's architecture when it is built, any other one when a container
+    of it is made; before that it does not know the sizes.
+    """
+    image = engine.client().images.get(tag)
+    try:
+        history = image.history()
+    except NotFound:
+        platform = f"{image.attrs['Os']}/{image.attrs['Architecture']}"
+        engine.client(seconds=None).containers.create(tag, "true", platform=platform).remove()
+        history = image.history()
+    return sum(layer["Size"] for layer in history)
 
 
 def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tuple[list[Built], Build]:
