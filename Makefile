@@ -151,7 +151,7 @@ ci-local: venv ## the pipeline on this machine, against a registry on loopback (
 
 .PHONY: clean
 clean: ## remove what was built into this folder (images stay)
-	rm -rf build $(REPORTS) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build compose.override.yaml $(REPORTS) .mypy_cache .ruff_cache .pytest_cache
 
 # --- the host's own Python environment --------------------------------------------------------------------------------
 

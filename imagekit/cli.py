@@ -59,7 +59,7 @@ TorchOption = Annotated[
     str, typer.Option("--torch", envvar="TORCH", help="Torch on x86-64 from: auto | cpu (PyTorch's index) | pypi")
 ]
 MirrorOption = Annotated[
-    str, typer.Option("--mirror", envvar="MIRROR", help="A [mirrors.*] of images.toml, for example cn.")
+    str, typer.Option("--mirror", envvar="MIRROR", help="One of the mirrors of images.toml, for example cn.")
 ]
 UseMirrors = Annotated[str, typer.Option("--use-mirrors", envvar="USE_MIRRORS", hidden=True)]
 NoFixes = Annotated[

@@ -41,10 +41,10 @@ def visible_one(ctx: Context) -> Iterator[Hit]:
     link=_REFERENCE,
 )
 def visible_garbage(ctx: Context) -> Iterator[Hit]:
-    """Items that are not numbers; an empty value hides all cards."""
+    """Items that are not numbers; an empty value hides all cards, which is right where there are none."""
     for name in _VARIABLES:
         value = ctx.visible(name)
-        if value and value.garbage:
+        if value and value.garbage and (value.text or ctx.cards):
             wrong = ", ".join(repr(item) for item in value.garbage)
             yield Hit(f"{name}={value.text!r}: {wrong}")
 
