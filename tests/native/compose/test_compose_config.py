@@ -130,6 +130,12 @@ def test_cards_driver_data_and_room(everything: dict[str, Any], standard: Projec
         assert service["environment"]["HCCL_IF_BASE_PORT"].isdigit(), name
 
 
+def test_an_open_shell_stops_at_once(everything: dict[str, Any]) -> None:
+    """An interactive bash ignores SIGTERM, and nothing in it is worth the six minutes that a checkpoint may take."""
+    assert everything["shell"]["stop_signal"] == "SIGHUP"
+    assert "stop_grace_period" not in everything["shell"]
+
+
 def test_steps_stop_slowly_and_have_a_health_check_of_their_own(everything: dict[str, Any]) -> None:
     for name in STEPS:
         assert everything[name]["stop_grace_period"] == "6m0s"

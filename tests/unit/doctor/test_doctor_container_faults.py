@@ -56,6 +56,12 @@ def _nodes(*numbers: int) -> Break:
     return breaks
 
 
+def _no_cards_at_all(machine: Machine) -> None:
+    """NPUS=none: no nodes, and both variables are empty."""
+    _nodes()(machine)
+    _only_env(ASCEND_RT_VISIBLE_DEVICES="", ASCEND_VISIBLE_DEVICES="")(machine)
+
+
 def _only_env(**variables: str) -> Break:
     return lambda m: m.env.update(variables)
 
@@ -148,6 +154,7 @@ CASES: dict[str, tuple[Break, dict[str, str]]] = {
     "npu-smi is a folder": (_folder_for_npu_smi, {"mount-is-folder": "error"}),
     # nodes and rights
     "no nodes": (_nodes(), {"no-cards": "error"}),
+    "no nodes, and the variables say so": (_no_cards_at_all, {"no-cards": "error"}),
     "3 of 8 nodes": (_nodes(0, 1, 2), {"node-count": "error"}),
     "no hisi_hdc": (lambda m: m.remove("/dev/hisi_hdc"), {"manager-missing": "error"}),
     "wrong owner": (_stranger, {"node-access": "error", "torch-count": "error"}),
