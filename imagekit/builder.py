@@ -55,6 +55,11 @@ CAUSES = (
         "another build tagged the same image at the same moment",
         "run it again: it goes on from the finished steps",
     ),
+    (
+        r"no active sessions",
+        "BuildKit lost the session of a step (seen after a part of its cache had been pruned)",
+        "build the first image alone, then all: .venv/bin/python build.py image cann-sim && make image",
+    ),
 )
 
 

@@ -27,6 +27,7 @@ def failure(
         ("ssl.SSLCertVerificationError: CERTIFICATE_VERIFY_FAILED", "TLS certificate is not trusted"),
         ("W: Temporary failure resolving 'deb.debian.org'", "no network"),
         ('image "docker.io/library/rlinf-npu:0.3.0-sim": already exists', "at the same moment"),
+        ("no active sessions", "lost the session"),
     ],
 )
 def test_known_causes_are_named(line: str, what: str) -> None:
