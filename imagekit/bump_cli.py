@@ -23,7 +23,9 @@ def run(
     version: Annotated[str, typer.Argument(help="Its new version.")],
     force: Annotated[bool, typer.Option("--force", help="Take a pair that the compatibility table lacks.")] = False,
     revision: Annotated[str, typer.Option(help="For rlinf: the git commit that goes with it.")] = "",
-    mirror: Annotated[str, typer.Option(envvar="MIRROR", help="One of the mirrors of images.toml, for example cn.")] = "",
+    mirror: Annotated[
+        str, typer.Option(envvar="MIRROR", help="One of the mirrors of images.toml, for example cn.")
+    ] = "",
 ) -> None:
     """Move to another CANN, torch-npu or RLinf: images.toml and the locks, all of it or nothing."""
     manifest = load_manifest()
