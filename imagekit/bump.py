@@ -15,9 +15,9 @@ from imagekit.errors import Problem
 from imagekit.manifest import MANIFEST, CannRelease, Manifest, load_manifest
 from imagekit.network import NetworkSettings
 from imagekit.process import Say
+from imagekit.rlinf_source import PYPI
 
 NAMES = ("cann", "torch-npu", "rlinf")
-PYPI = "https://pypi.org/simple"
 # The index's JSON form (PEP 691) carries the hashes.
 JSON = "application/vnd.pypi.simple.v1+json"
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from imagekit.errors import Problem
+from imagekit.files import write_changed
 from imagekit.manifest import ROOT, Manifest, Platform
 
 LOCKS = ROOT / "images" / "rlinf-npu" / "locks"
@@ -87,12 +88,7 @@ def _uv(arguments: list[str], env: dict[str, str]) -> None:
 
 def _write(path: Path, stamp: str, body: str) -> None:
     header = f"# Made by `make lock`; do not edit.\n# inputs: sha256:{stamp}\n"
-    if path.is_file() and path.read_text(encoding="utf-8") == header + body:
-        return  # keeps its time, so that `make` does not install the host's tools again
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_suffix(".new")
-    scratch.write_text(header + body, encoding="utf-8")
-    scratch.replace(path)
+    write_changed(path, header + body)  # unchanged, `make` does not install the host's tools again
 
 
 def make_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, upgrade: bool) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from imagekit import compat
+from imagekit.files import write_changed
 from imagekit.locks import LOCKS
 from imagekit.manifest import ROOT, Image, Manifest
 from imagekit.tags import Flavour, tags
@@ -104,15 +105,12 @@ def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
 
 def write_facts(manifest: Manifest, request: Request, folder: Path = FACTS) -> Path:
     """Write what goes to /usr/share/rlinf-npu: facts.json and recap.yaml. Unchanged files keep the build cache."""
-    folder.mkdir(parents=True, exist_ok=True)
     texts = {
         "facts.json": json.dumps(facts(manifest, request), indent=1, sort_keys=True) + "\n",
         "recap.yaml": (ROOT / "recap.yaml").read_text(encoding="utf-8"),
     }
     for name, text in texts.items():
-        target = folder / name
-        if not target.is_file() or target.read_text(encoding="utf-8") != text:
-            target.write_text(text, encoding="utf-8")
+        write_changed(folder / name, text)
     return folder
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from imagekit.errors import Problem
+from imagekit.files import write_changed
 from imagekit.locks import LOCKS, lock_path
 from imagekit.manifest import ROOT, Manifest
 
@@ -42,8 +43,5 @@ def locks_for(wheels: Wheels) -> Path:
 
 def write_cpu_lock(manifest: Manifest, folder: Path = CPU_LOCKS) -> None:
     """Write the CPU variant of the lock; an unchanged file keeps the build cache."""
-    folder.mkdir(parents=True, exist_ok=True)
     source = lock_path(manifest.get_platform(manifest.python.cpu.platform))
-    text, target = cpu_lock(manifest, source.read_text(encoding="utf-8")), folder / source.name
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:
-        target.write_text(text, encoding="utf-8")
+    write_changed(folder / source.name, cpu_lock(manifest, source.read_text(encoding="utf-8")))

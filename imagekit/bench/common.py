@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from imagekit.compose.record import REAL, find_built
+from imagekit.compose.record import find_either
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Platform
 from imagekit.process import Say
-from imagekit.tags import SIM
 
 IMAGES = ROOT / "images"
 
@@ -70,9 +69,8 @@ def built_tag(folder: Path, platform: Platform, name: str = "rlinf-npu") -> str:
     Raises:
         Problem: nothing has been built there.
     """
-    for suffix in (REAL, SIM):
-        if found := find_built(folder / "build", name, platform.arch, suffix):
-            return found.reference
+    if found := find_either(folder / "build", name, platform.arch):
+        return found.reference
     raise Problem("no image has been built", "make image")
 
 

@@ -29,6 +29,7 @@ from imagekit.registry import (
     Unauthorised,
     Unreachable,
     Untrusted,
+    engine_login,
     parse,
 )
 from imagekit.registry import Manifest as RegistryManifest
@@ -178,8 +179,10 @@ def _events(engine: Engine, checked: Checked) -> Iterable[dict[str, Any]]:
     reference = checked.reference
     name = f"{reference.host}/{reference.repository}"
     client = engine.client(seconds=None)
+    # the login that our own requests used; the engine has none of its own
+    login = engine_login(checked.client.transport.credentials)
     events: Iterable[dict[str, Any]] = client.api.pull(
-        name, tag=reference.digest, stream=True, decode=True, auth_config=_auth(checked)
+        name, tag=reference.digest, stream=True, decode=True, auth_config=login
     )
     return events
 
@@ -195,14 +198,6 @@ def check_media_types(reference: Reference, manifest: RegistryManifest) -> None:
             f"{reference}: its layers have a media type ({DOCKER_ZSTD}) that containerd's image store cannot read",
             "build it again with this version and publish that",
         )
-
-
-def _auth(checked: Checked) -> dict[str, str] | None:
-    """The login that our own requests used; the engine has none of its own."""
-    known = checked.client.transport.credentials
-    if known is None:
-        return None
-    return {"identitytoken": known.password} if known.identity else {"username": known.user, "password": known.password}
 
 
 def _arrived(engine: Engine, checked: Checked) -> Image:

@@ -1,6 +1,7 @@
 """Which image: the one that the build record names, so that nobody types a tag. Built here, pulled or loaded."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,15 @@ def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | 
         return None
     except (ValueError, KeyError, TypeError, IndexError):
         raise Problem(f"{path.name} is not a build record", "make image writes it again") from None
+
+
+def find_either(folder: Path, name: str, arch: str, suffixes: Sequence[str] = (REAL, SIM)) -> BuiltImage | None:
+    """Return what was last built on the first base of `suffixes` that has it; a real one goes before a simulated one.
+
+    Raises:
+        Problem: a record is not readable.
+    """
+    return next((found for suffix in suffixes if (found := find_built(folder, name, arch, suffix))), None)
 
 
 def remember_image(

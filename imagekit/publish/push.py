@@ -12,7 +12,7 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from rich.console import Console
 
-from imagekit.compose.record import REAL, find_built
+from imagekit.compose.record import REAL, find_either
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
@@ -43,9 +43,9 @@ def local_image(manifest: Manifest, name: str, arch: str, base: str, folder: Pat
         Problem: nothing was built.
     """
     manifest.get_image(name)
-    for suffix in {"sim": (SIM,), "cann": (REAL,)}.get(base, (REAL, SIM)):
-        if found := find_built(folder, name, arch, suffix):
-            return found.reference
+    suffixes = {"sim": (SIM,), "cann": (REAL,)}.get(base, (REAL, SIM))
+    if found := find_either(folder, name, arch, suffixes):
+        return found.reference
     raise Problem(f"{name} has not been built for {arch}", "make image")
 
 

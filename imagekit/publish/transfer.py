@@ -11,7 +11,16 @@ from requests.exceptions import RequestException
 from rich.console import Console
 
 from imagekit.carry.meter import Advance, meter
-from imagekit.registry import Altered, Credentials, Descriptor, Manifest, Reference, RegistryClient, Unauthorised
+from imagekit.registry import (
+    Altered,
+    Credentials,
+    Descriptor,
+    Manifest,
+    Reference,
+    RegistryClient,
+    Unauthorised,
+    engine_login,
+)
 from imagekit.registry import NotFound as NoSuchImage
 from imagekit.registry.errors import Refused, Unreachable
 
@@ -71,7 +80,7 @@ def verify_blobs(client: RegistryClient, manifest: Manifest, console: Console) -
 
 
 def _push_once(docker: DockerClient, place: str, target: Reference, login: Credentials | None, console: Console) -> str:
-    events = docker.api.push(place, target.tag, stream=True, decode=True, auth_config=_auth(login))
+    events = docker.api.push(place, target.tag, stream=True, decode=True, auth_config=engine_login(login))
     digest = ""
     with meter(console, f"pushing {target.name}") as advance:
         for event in _watched(events, target, "Pushing", advance):
@@ -81,7 +90,7 @@ def _push_once(docker: DockerClient, place: str, target: Reference, login: Crede
 
 def _pull_once(docker: DockerClient, source: Reference, login: Credentials | None, console: Console) -> str:
     place = f"{source.host}/{source.repository}"
-    events = docker.api.pull(place, tag=source.digest, stream=True, decode=True, auth_config=_auth(login))
+    events = docker.api.pull(place, tag=source.digest, stream=True, decode=True, auth_config=engine_login(login))
     with meter(console, f"pulling {source.name}") as advance:
         for _ in _watched(events, source, "Downloading", advance):
             pass
@@ -125,12 +134,6 @@ def _again(attempt: Callable[[], str], reference: Reference) -> str:
             raise problem
         time.sleep(pause)
     raise AssertionError("the last attempt returns or raises")
-
-
-def _auth(login: Credentials | None) -> dict[str, str] | None:
-    if login is None:
-        return None
-    return {"identitytoken": login.password} if login.identity else {"username": login.user, "password": login.password}
 
 
 def _untag(docker: DockerClient, name: str) -> None:

@@ -1,7 +1,7 @@
 """A small registry client: what publishing and pulling share."""
 
 from imagekit.registry.client import Descriptor, File, Manifest, RegistryClient, canonical, digest_of
-from imagekit.registry.credentials import Credentials, find_credentials
+from imagekit.registry.credentials import Credentials, engine_login, find_credentials
 from imagekit.registry.errors import Altered, NotFound, Refused, Unauthorised, Unreachable, Untrusted
 from imagekit.registry.reference import Reference, is_loopback, parse
 
@@ -20,6 +20,7 @@ __all__ = [
     "Untrusted",
     "canonical",
     "digest_of",
+    "engine_login",
     "find_credentials",
     "is_loopback",
     "parse",

@@ -34,6 +34,13 @@ class Credentials:
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
 
+def engine_login(login: Credentials | None) -> dict[str, str] | None:
+    """Return a login in the form that the Docker SDK hands to the engine; None for anonymous."""
+    if login is None:
+        return None
+    return {"identitytoken": login.password} if login.identity else {"username": login.user, "password": login.password}
+
+
 def find_credentials(host: str, environ: Mapping[str, str] = os.environ) -> Credentials | None:
     """Return what docker would use for `host`, None for nothing (anonymous).
 

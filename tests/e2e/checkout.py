@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from imagekit.manifest import ROOT
+from tests.e2e.commands import run_merged
 
 FILES = ("build.py", "images.toml", "images.lock", "compose.yaml", "recap.yaml", ".env.example", "LICENSE")
 OURS = ("TAG", "REGISTRY", "CHIP", "IMAGE", "SINCE", "OUTPUT", "BUNDLE", "EARLIER", "DOCKER_HOST", "REGISTRY_USER")
@@ -29,17 +30,7 @@ class Checkout:
 
     def run(self, *arguments: str, seconds: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run `build.py ARGUMENTS`; both streams in stdout."""
-        return subprocess.run(
-            [sys.executable, "build.py", *arguments],
-            cwd=self.folder,
-            env=self.env | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=seconds,
-        )
+        return run_merged([sys.executable, "build.py", *arguments], self.env | environment, self.folder, seconds)
 
     def good(self, *arguments: str, **environment: str) -> str:
         """Run it to success and return what it said."""

@@ -16,6 +16,7 @@ from imagekit.compose import generate
 from imagekit.compose.settings import NAMES, Settings
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.planner import SIM_DRIVER
+from tests.e2e.commands import run_merged
 
 OTHER_SETTINGS = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", "HUNG_SECONDS"}
 RUN = "/workspace/tiny"  # of the fixtures' recap.yaml
@@ -82,17 +83,7 @@ class Project:
     def compose(self, *arguments: str, seconds: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run `docker compose ARGUMENTS`; both streams in stdout."""
         files = [part for name in self.files if (self.folder / name).exists() for part in ("-f", name)]
-        return subprocess.run(
-            ["docker", "compose", *files, *arguments],
-            cwd=self.folder,
-            env=self.env | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=seconds,
-        )
+        return run_merged(["docker", "compose", *files, *arguments], self.env | environment, self.folder, seconds)
 
     def run(self, service: str, *command: str, seconds: float = 300) -> str:
         """`docker compose run` without dependencies; returns its output.

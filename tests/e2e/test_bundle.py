@@ -16,6 +16,7 @@ from imagekit.manifest import ROOT, load_manifest
 from imagekit.tags import SIM
 from tests.e2e import compose_kit
 from tests.e2e.checkout import Checkout
+from tests.e2e.commands import run_merged
 from tests.e2e.registry_kit import TinyImages, engine, standard_labels, tiny
 from tests.e2e.scratch import ScratchImages, scratch
 from tests.e2e.second_engine import SecondEngine, old_programs, second_engine, why_not
@@ -55,15 +56,7 @@ def ids(engine: SecondEngine) -> list[str]:
 
 
 def install(bundle: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(bundle / "install.sh"), *arguments],
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    return run_merged([str(bundle / "install.sh"), *arguments], os.environ | environment)
 
 
 def test_an_image_that_was_carried_runs_as_before(checkout: Checkout, tiny: TinyImages, tmp_path: Path) -> None:
