@@ -20,7 +20,9 @@ def main(arch: str, host: str) -> int:
     try:
         settings = read_settings(ROOT / ".env")
         # Folders elsewhere on the host are not writable from here; Compose itself refuses those that are not there.
-        elsewhere = {"data_dir": ""} | ({"log_dir": "./runs"} if settings.log_dir.startswith("/") else {})
+        elsewhere = {"data_dir": settings.data_dir and "."}
+        if settings.log_dir.startswith(("/", "~")):
+            elsewhere["log_dir"] = "./runs"
         seen = dataclasses.replace(settings, **elsewhere)
         generate(load_manifest(), arch, print, root=Path(host), settings=seen)
     except Problem as problem:

@@ -1,7 +1,6 @@
 """Write compose.override.yaml and its templates from images.toml, the settings, this host and the build record."""
 
 import io
-import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,9 @@ from ruamel.yaml import YAML
 
 from imagekit.compose import render
 from imagekit.compose.cards import parse_npus
-from imagekit.compose.host import Host, simulated_mounts
+from imagekit.compose.checks import check_forms
+from imagekit.compose.folders import check_folders
+from imagekit.compose.host import Host, lacking_parts, simulated_mounts
 from imagekit.compose.record import REAL, BuiltImage, find_built
 from imagekit.compose.settings import Settings, read_settings
 from imagekit.errors import Problem
@@ -63,8 +64,8 @@ def generate(
     real = find_built(folder / "build", name, arch, REAL)
     compose = _read_yaml(folder / COMPOSE_FILE)
     choice = _choose(manifest.devices, settings, Host(manifest.devices, root), real or simulated, compose["name"])
-    _check_port(settings.tensorboard_port)
-    _check_folders(folder, settings, manifest.devices, say)
+    check_forms(settings)
+    check_folders(folder, settings, manifest.devices, say)
     driver = folder / "build" / SIM_DRIVER / arch
     npu = render.npu_services(choice, manifest.devices)
     sim = render.sim_services(simulated, simulated_mounts(manifest.devices, driver), manifest.devices)
@@ -73,6 +74,7 @@ def generate(
     _write(folder / CARDS_FILE, f"{what}; {choice.made_for}", render.cards_file(npu, sim))
     _write(folder / OVERRIDE_FILE, f"{what}; the templates are in {CARDS_FILE}", override)
     _tell(choice, real, simulated, settings, say)
+    _tell_simulated(simulated, manifest.devices, driver, folder, say)
     return Written(choice, simulated)
 
 
@@ -99,35 +101,6 @@ def _choose(devices: Devices, settings: Settings, host: Host, built: BuiltImage 
     )
 
 
-def _check_folders(folder: Path, settings: Settings, devices: Devices, say: Say) -> None:
-    """LOG_DIR is made, for the containers' user; a DATA_DIR that is not there is no obstacle to the simulated run."""
-    if settings.data_dir and not (folder / settings.data_dir).is_dir():
-        say(f"Note: DATA_DIR={settings.data_dir} is not a folder, so nothing will start: correct it in .env")
-    logs = folder / settings.log_dir
-    if logs.exists() and not logs.is_dir():
-        raise Problem(f"LOG_DIR={settings.log_dir} is not a folder", "correct it in .env")
-    uid, gid = _owner(settings, devices)
-    if not logs.exists():
-        logs.mkdir(parents=True)
-        if os.geteuid() == 0:
-            os.chown(logs, uid, gid)
-    if (owner := logs.stat().st_uid) != uid and uid != 0 and not logs.stat().st_mode & 0o002:
-        say(f"Note: {settings.log_dir} belongs to uid {owner}, the containers run as {uid}:")
-        say(f"      chown {uid}:{gid} {settings.log_dir}, or RUN_AS={owner}:{logs.stat().st_gid} in .env")
-
-
-def _check_port(port: str) -> None:
-    if not port.isdigit() or not 0 < int(port) < 65536:
-        raise Problem(f"TENSORBOARD_PORT={port} is not a port", "write a number below 65536", usage=True)
-
-
-def _owner(settings: Settings, devices: Devices) -> tuple[int, int]:
-    uid, _, gid = (settings.run_as or f"{devices.uid}:{devices.gid}").partition(":")
-    if not uid.isdigit() or not (gid.isdigit() or not gid):
-        raise Problem(f"RUN_AS={settings.run_as} is not uid:gid", "write numbers, for example 1000:1000", usage=True)
-    return int(uid), int(gid or 0)
-
-
 def _tell(
     choice: render.Choice, real: BuiltImage | None, simulated: BuiltImage | None, settings: Settings, say: Say
 ) -> None:
@@ -136,11 +109,18 @@ def _tell(
         say("Note: this host has no cards. COMPOSE_PROFILES=sim docker compose up train runs on simulated ones.")
     elif choice.cards and not settings.image and real is None:
         say("Note: this is the simulated image; on real cards it computes on the CPU. make image BASE=cann")
-    if simulated is None:
-        say("Note: no simulated image is here, so there is no COMPOSE_PROFILES=sim. make image BASE=sim")
     if _taken(int(settings.tensorboard_port)):
         say(f"Note: port {settings.tensorboard_port} is in use; unless by this project's tensorboard, set another")
         say("      TENSORBOARD_PORT in .env")
+
+
+def _tell_simulated(simulated: BuiltImage | None, devices: Devices, driver: Path, folder: Path, say: Say) -> None:
+    if simulated is None:
+        say("Note: no simulated image is here, so there is no COMPOSE_PROFILES=sim. make image BASE=sim")
+    elif missing := lacking_parts(devices, driver):
+        where = driver.relative_to(folder)
+        part = f" has no {missing[0]}" if driver.is_dir() else ", the simulated driver, is missing"
+        say(f"Note: {where}{part}, so COMPOSE_PROFILES=sim cannot run. make image BASE=sim")
 
 
 def _taken(port: int) -> bool:

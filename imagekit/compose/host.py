@@ -51,6 +51,11 @@ class Host:
         return found
 
 
+def lacking_parts(devices: Devices, build: Path) -> list[str]:
+    """Return the names of what a host's driver must have and a build of the simulated one has not."""
+    return [Path(m.path).name for m in devices.mounts if m.required and find_part(build, m.path) is None]
+
+
 def simulated_mounts(devices: Devices, build: Path) -> dict[str, str]:
     """Where in a build of the simulated driver each of the mounts is; empty without a build."""
     found = {}

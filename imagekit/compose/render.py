@@ -12,6 +12,10 @@ from imagekit.manifest import Devices
 SIM_CARDS = 2  # what the fixtures' batch sizes are made for
 SETTINGS, MADE_FOR = "RLINF_NPU_SETTINGS", "RLINF_NPU_MADE_FOR"
 RUNTIME_VISIBLE = "ASCEND_VISIBLE_DEVICES"  # read by Ascend Docker Runtime: the host's numbers
+# The profile chooses the templates through the variable, and `--profile sim` sets none: the fixtures would be made in
+# LOG_DIR, and the training run on real cards. Docker refuses to make a container that mounts a path that is not there,
+# names the path, and as the fixtures come first, nothing else is made.
+PROFILE_BY_OPTION = "/--profile-sim-does-not-suffice:set-COMPOSE_PROFILES=sim"
 # Below the ports that Linux hands out (32768) and above Ray's (to 19999); HCCL takes up to 32 from its base.
 FIRST_PORT, PORTS, RANGES = 20000, 32, 312
 
@@ -55,7 +59,7 @@ def base_port(project: str) -> int:
 
 
 def npu_services(choice: Choice, devices: Devices) -> dict[str, Service]:
-    """Return `image` (no cards), `cards` and `node`, which the services of compose.yaml extend."""
+    """Return `image` (no cards), `cards`, `node` and `fixtures`, which the services of compose.yaml extend."""
     user = f"${{RUN_AS:-{devices.uid}:{devices.gid}}}"
     image = _image(choice.image, choice.digest, devices, user=user, pull="missing" if choice.pull else "never")
     image["environment"][MADE_FOR] = choice.made_for
@@ -70,7 +74,8 @@ def npu_services(choice: Choice, devices: Devices) -> dict[str, Service]:
         cards["devices"] = [f"{node}:{node}" for node in choice.nodes]
     if choice.mounts:
         cards["volumes"] = [_bind(path, path) for path in choice.mounts]
-    return {"image": image, "cards": cards, "node": _node(cards, choice.mounts, devices)}
+    fixtures = {**image, "volumes": [_bind(PROFILE_BY_OPTION, "/data")]}
+    return {"image": image, "cards": cards, "node": _node(cards, choice.mounts, devices), "fixtures": fixtures}
 
 
 def _node(cards: Service, mounts: list[str], devices: Devices) -> Service:
@@ -120,11 +125,11 @@ def sim_services(built: BuiltImage | None, mounts: Mapping[str, str], devices: D
         "devices": [f"/dev/null:{node}" for node in nodes],
         "volumes": [*image["volumes"], *(_bind(source, target) for source, target in mounts.items())],
     }
-    return {"image": image, "cards": cards, "node": cards}
+    return {"image": image, "cards": cards, "node": cards, "fixtures": cards}
 
 
 def cards_file(npu: Mapping[str, Service], sim: Mapping[str, Service]) -> dict[str, Any]:
-    """Return the file of templates: npu-image, npu-cards, npu-node, the same for sim, and for cluster those of npu."""
+    """Return the file of templates: npu-image, npu-cards and so on, the same for sim, and for cluster those of npu."""
     pairs = {"npu": npu, "sim": sim, "cluster": npu}
     return {"services": {f"{kind}-{name}": service for kind, group in pairs.items() for name, service in group.items()}}
 

@@ -25,6 +25,12 @@ class Settings:
     log_dir: str = "./runs"
     run_as: str = ""
     tensorboard_port: str = "6006"
+    # Only looked at for typing errors; compose.yaml has the defaults.
+    shm_size: str = ""
+    tmp_size: str = ""
+    stop_grace: str = ""
+    network: str = ""
+    hung_seconds: str = ""
 
     @property
     def summary(self) -> str:
@@ -67,6 +73,11 @@ NAMES = {
     "log_dir": "LOG_DIR",
     "run_as": "RUN_AS",
     "tensorboard_port": "TENSORBOARD_PORT",
+    "shm_size": "SHM_SIZE",
+    "tmp_size": "TMP_SIZE",
+    "stop_grace": "STOP_GRACE",
+    "network": "NETWORK",
+    "hung_seconds": "HUNG_SECONDS",
 }
 
 

@@ -18,7 +18,7 @@ from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.planner import SIM_DRIVER
 from tests.e2e.commands import run_merged
 
-OTHER_SETTINGS = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", "HUNG_SECONDS"}
+OTHER_SETTINGS = {"COMPOSE_PROFILES", "COMPOSE_FILE"}
 RUN = "/workspace/tiny"  # of the fixtures' recap.yaml
 
 

@@ -92,6 +92,12 @@ def test_a_folder_that_is_not_there_is_named_and_not_made(ready: Project, settin
     assert not Path(value).exists()
 
 
+def test_profile_as_an_option_is_refused_by_name(ready: Project) -> None:
+    done = ready.compose("--profile", "sim", "up", "train")
+    assert done.returncode != 0
+    assert "does not exist: /--profile-sim-does-not-suffice:set-COMPOSE_PROFILES=sim" in done.stdout
+
+
 def test_data_dir_not_set(ready: Project) -> None:
     ready.env["DATA_DIR"] = ""
     assert "does not exist: /DATA_DIR-is-not-set-in-.env" in ready.compose("up", "train").stdout

@@ -56,7 +56,7 @@ class Project:
         generate(self.manifest, "arm64", Said(), folder=self.folder, root=self.root, settings=settings)
 
     def compose(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        ours = {"COMPOSE_PROFILES", "COMPOSE_FILE", "SHM_SIZE", "TMP_SIZE", "NETWORK", "STOP_GRACE", *NAMES.values()}
+        ours = {"COMPOSE_PROFILES", "COMPOSE_FILE", *NAMES.values()}
         clean = {name: value for name, value in os.environ.items() if name not in ours}
         return subprocess.run(
             [str(COMPOSE), *arguments],
@@ -238,7 +238,24 @@ def test_simulated_profile_has_nothing_of_this_host(project: Project) -> None:
     assert train["depends_on"]["fixtures"]["condition"] == "service_completed_successfully"
 
 
+def test_everything_of_a_simulated_project_is_named_at_once(standard: Project) -> None:
+    """`COMPOSE_PROFILES=sim docker compose --profile '*' down --volumes` reaches all services and the volume."""
+    arguments = ("--profile", "*", "config")
+    services = standard.compose(*arguments, "--services", COMPOSE_PROFILES="sim").stdout.split()
+    assert set(services) == {*STEPS, *TOOLS, "node", "fixtures"}
+    assert standard.compose(*arguments, "--volumes", COMPOSE_PROFILES="sim").stdout.split() == ["sim"]
+    assert standard.compose(*arguments, "--volumes").stdout.split() == [], "without the variable the volume stays"
+
+
 # --- what is missing is named with its fix ---
+
+
+def test_profile_as_an_option_mounts_what_is_not_there(standard: Project) -> None:
+    services = standard.services("--profile", "sim")
+    assert services["train"]["depends_on"]["fixtures"]["condition"] == "service_completed_successfully"
+    data = next(mount for mount in services["fixtures"]["volumes"] if mount["target"] == "/data")
+    assert data["source"].endswith("set-COMPOSE_PROFILES=sim")
+    assert not data["bind"].get("create_host_path")
 
 
 def test_without_generated_files_the_image_name_says_what_to_do(project: Project) -> None:

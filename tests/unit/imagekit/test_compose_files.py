@@ -207,7 +207,14 @@ def test_base_port_follows_the_project(checkout: Checkout) -> None:
         ({"privileged": "1", "runtime": "ascend"}, "PRIVILEGED=1 and RUNTIME=ascend exclude each other"),
         ({"run_as": "me"}, "RUN_AS=me is not uid:gid"),
         ({"tensorboard_port": "http"}, "TENSORBOARD_PORT=http is not a port"),
+        ({"tensorboard_port": "65536"}, "TENSORBOARD_PORT=65536 is not a port"),
         ({"log_dir": "compose.yaml"}, "LOG_DIR=compose.yaml is not a folder"),
+        ({"shm_size": "64q"}, "SHM_SIZE=64q is not a size"),
+        ({"shm_size": "0"}, "SHM_SIZE=0 is not a size"),
+        ({"tmp_size": "16gb"}, "TMP_SIZE=16gb is not a size"),
+        ({"stop_grace": "360"}, "STOP_GRACE=360 is not a time with its unit"),
+        ({"network": "birdge"}, "NETWORK=birdge is not a network for training"),
+        ({"hung_seconds": "15m"}, "HUNG_SECONDS=15m is not a number of seconds"),
     ],
 )
 def test_a_wrong_setting_leaves_the_files_alone(checkout: Checkout, settings: dict[str, str], what: str) -> None:
@@ -219,6 +226,48 @@ def test_a_wrong_setting_leaves_the_files_alone(checkout: Checkout, settings: di
     assert raised.value.what == what
     assert raised.value.fix
     assert [(checkout.folder / name).read_bytes() for name in (OVERRIDE_FILE, CARDS_FILE)] == before
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"shm_size": "32g", "tmp_size": "512M", "stop_grace": "6m30s", "network": "host", "hung_seconds": "900"},
+        {"shm_size": "1.5 GiB", "tmp_size": "1073741824", "stop_grace": "1.5h", "network": "none"},
+    ],
+)
+def test_forms_that_compose_takes_are_taken(checkout: Checkout, settings: dict[str, str]) -> None:
+    assert checkout.generate(**settings)
+
+
+def test_log_dir_is_made_and_said_but_not_the_folder_it_lies_in(checkout: Checkout) -> None:
+    checkout.generate(log_dir="./rnus")
+    assert (checkout.folder / "rnus").is_dir()
+    assert "LOG_DIR=./rnus was not there: made it" in checkout.said
+    checkout.generate(log_dir="./rnus")
+    assert "rnus" not in checkout.said.text
+    with pytest.raises(Problem) as raised:
+        checkout.generate(log_dir="/dtaa/of/runs")
+    assert raised.value.what == "LOG_DIR=/dtaa/of/runs: /dtaa/of is not there"
+    assert not Path("/dtaa").exists()
+
+
+def test_home_is_found_as_compose_finds_it(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(checkout.root))
+    checkout.generate(log_dir="~/runs", data_dir="~")
+    assert (checkout.root / "runs").is_dir()
+    assert not (checkout.folder / "~").exists()
+    assert "is not a folder" not in checkout.said.text
+
+
+def test_profile_as_an_option_is_refused_before_anything_is_made(checkout: Checkout) -> None:
+    """It does not reach the variable that chooses the templates, so the fixtures would land in LOG_DIR."""
+    checkout.generate()
+    assert checkout.read(OVERRIDE_FILE)["services"]["fixtures"]["extends"]["service"].endswith("-fixtures")
+    services = checkout.read(CARDS_FILE)["services"]
+    (refused,) = services["npu-fixtures"]["volumes"]
+    assert "COMPOSE_PROFILES=sim" in refused["source"]
+    assert not refused["bind"]["create_host_path"]
+    assert services["sim-fixtures"] == services["sim-cards"]
 
 
 def test_no_image(tmp_path: Path, manifest: Manifest) -> None:
@@ -238,6 +287,25 @@ def test_broken_build_record(checkout: Checkout) -> None:
 def test_missing_data_is_said_but_no_obstacle_to_the_simulated_run(checkout: Checkout) -> None:
     checkout.generate(data_dir="/nowhere/at/all")
     assert "DATA_DIR=/nowhere/at/all is not a folder" in checkout.said.text
+    checkout.generate()
+    assert "DATA_DIR is not set" in checkout.said.text
+    assert "DATA_DIR=/data" in checkout.said.text
+    checkout.generate(data_dir=".")
+    assert "DATA_DIR" not in checkout.said.text
+
+
+def test_a_missing_simulated_driver_is_named(checkout: Checkout) -> None:
+    driver = checkout.folder / "build/sim-driver/amd64"
+    checkout.generate()
+    assert "build/sim-driver/amd64, the simulated driver, is missing" in checkout.said.text
+    assert "make image BASE=sim" in checkout.said.text
+    driver.mkdir(parents=True)
+    checkout.generate()
+    assert "build/sim-driver/amd64 has no driver" in checkout.said.text
+    for mount in checkout.manifest.devices.mounts:
+        (driver / Path(mount.path).name).mkdir()
+    checkout.generate()
+    assert "sim-driver" not in checkout.said.text
 
 
 def test_port_in_use_is_said(checkout: Checkout) -> None:
