@@ -57,12 +57,14 @@ def test_settings_changed_since_make_compose(ready: Project) -> None:
     assert "fix: make compose" in error[0]
 
 
-def test_no_cards_is_one_line_and_what_the_doctor_saw(ready: Project) -> None:
+def test_without_cards_all_is_named_that_is_missing(ready: Project) -> None:
     ready.compose("up", "train")
     assert ready.exit_code("train") == 2
-    *seen, last = [line for line in ready.logs("train").splitlines() if "doctor: " in line or "recap: " in line]
-    assert "recap: no NPU is visible in this container" in last
-    assert any("doctor: error: Cards (no-cards): " in line for line in seen), seen
+    said = ready.logs("train")
+    seen, _, refused = said.partition("recap: ")
+    assert "cards: no NPU is visible" in refused
+    assert "no such dataset" in refused, "not only after the cards have been cured"
+    assert "doctor: error: Cards (no-cards): " in seen, said
 
 
 @pytest.mark.parametrize("way", [("up", "--exit-code-from", "train", "train"), ("run", "--rm", "-T", "train")])

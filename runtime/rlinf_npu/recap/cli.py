@@ -199,10 +199,11 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
     view = View()
     source = find_source(config.rlinf_home)
     with examination(view.say, lambda: examine(config.nodes)) if doctor else contextlib.nullcontext():
-        cards = resolve_cards(config, count_cards())
-        refuse_bad_batches(config, cards)
+        visible = count_cards()
         if check:
-            _refuse_bad_inputs(config)
+            _refuse_bad_inputs(config, visible)
+        cards = resolve_cards(config, visible)
+        refuse_bad_batches(config, cards)
     run_ = Run(config.run_dir)
     with lock.hold(run_.root):
         context = Context(config, run_, source, cards, view.say)
@@ -213,10 +214,11 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
         engine.run(names, force)
 
 
-def _refuse_bad_inputs(config: Config) -> None:
+def _refuse_bad_inputs(config: Config, cards: int) -> None:
+    """Everything at once: whoever lacks cards and data should not learn of the second after curing the first."""
     from rlinf_npu.recap.check import errors_of, run_checks
 
-    found = errors_of(run_checks(config, full=False))
+    found = errors_of(run_checks(config, full=False, cards=cards))
     if found:
         lines = "\n".join(f"  {finding.where}: {finding.what}; {finding.fix}" for finding in found)
         raise UsageError(f"{len(found)} problem(s), nothing was started (`recap check` shows all):\n{lines}")

@@ -3,13 +3,17 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from rlinf_npu.recap.errors import UsageError
+from rlinf_npu.recap.keys import unknown_key
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Count = Annotated[int, Field(ge=1)]
@@ -190,15 +194,22 @@ def validate(raw: dict[str, Any], path: Path) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise UsageError(f"{path}: {problems}") from error
+        raise UsageError(f"{path}: {'; '.join(map(_wrong, error.errors()))}") from error
     return Config.model_validate(_absolute(config.model_dump(), path.resolve().parent))
+
+
+def _wrong(found: "ErrorDetails") -> str:
+    parts = [str(part) for part in found["loc"]]
+    unknown = unknown_key(Config, parts) if found["type"] == "extra_forbidden" else None
+    return unknown or f"{'.'.join(parts)}: {found['msg']}"
 
 
 def _apply(raw: dict[str, Any], setting: str) -> None:
     key, separator, text = setting.partition("=")
     if not separator or not key:
         raise UsageError(f"--set {setting}: expected key.key=value, for instance value.max_steps=100")
+    if unknown := unknown_key(Config, key.split(".")):
+        raise UsageError(f"--set {setting}: {unknown}")
     *parents, leaf = key.split(".")
     node: Any = raw
     for part in parents:

@@ -1,15 +1,20 @@
 """recap check: every finding names the place and the cure."""
 
+import errno
 import json
+import os
 import struct
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rlinf_npu.recap.check import datasets, host, models
+from rlinf_npu.recap.check import datasets, host, models, run_checks
+from rlinf_npu.recap.check.access import guarded
 from rlinf_npu.recap.check.finding import Finding
 from rlinf_npu.recap.check.safetensors_file import read_table
-from rlinf_npu.recap.config import Config, Dataset, Value
+from rlinf_npu.recap.config import Config, Dataset, Value, validate
 
 
 def errors(findings: Any) -> list[Finding]:
@@ -210,6 +215,78 @@ def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("available", "expected"), [(0, "no NPU"), (3, "not a multiple")])
 def test_cards(config: Config, monkeypatch: pytest.MonkeyPatch, available: int, expected: str) -> None:
-    monkeypatch.setattr(host, "count_cards", lambda: available)
     monkeypatch.setattr(host, "frames", lambda config: 12800)
-    assert expected in errors(host.check_cards(config))[0].what
+    assert expected in errors(host.check_cards(config, available))[0].what
+
+
+def test_what_is_not_there_is_neither_in_order_nor_a_reason_for_advice(config: Config) -> None:
+    """Without models and data nobody knows what the checkpoints need, nor whether the batches are too large."""
+    [disk] = host.check_disk(config)
+    assert disk.level == "warning"
+    assert "cannot be told without the models and the training sets" in disk.what
+    assert "save_every" not in disk.fix
+    assert [found.what for found in host.check_cards(config, 8)] == ["8 of 8 visible"]
+
+
+def test_info_that_is_not_json_is_a_finding_and_no_crash(config: Config) -> None:
+    root = config.datasets.train[0].path
+    (root / "meta").mkdir(parents=True)
+    (root / "meta/info.json").write_text("<html>")
+    found = run_checks(config, full=False, cards=8)
+    assert any(finding.where == str(root / "meta") and "not readable" in finding.what for finding in found)
+
+
+def test_policy_that_an_earlier_run_saved_has_a_size(tmp_path: Path) -> None:
+    path = tmp_path / "actor/model_state_dict/full_weights.pt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"0" * 4000)
+    assert host.parameters(tmp_path) == 1000
+
+
+@pytest.mark.parametrize(("kind", "faults"), [("siglip2", 0), ("clip", 1)])
+def test_another_kind_of_model(tmp_path: Path, kind: str, faults: int) -> None:
+    found = errors(models.check_siglip(model(tmp_path, {"model_type": kind, "vision_config": {}})))
+    assert len(found) == faults
+    assert all("siglip model is needed" in finding.fix for finding in found)
+
+
+def test_a_missing_language_model_is_named_once(config: Config) -> None:
+    found = errors(run_checks(config, full=False, cards=8))
+    assert [finding.where for finding in found].count(str(config.models.gemma3)) == 1
+    assert not [finding for finding in found if "tokenizer.json" in finding.what]
+
+
+@pytest.fixture
+def barred() -> Iterator[Path]:
+    """A folder that this process may not enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, root = Path(name), os.geteuid() == 0
+        folder.chmod(0o700 if root else 0)
+        if root:
+            os.seteuid(65534)
+        yield folder
+        if root:
+            os.seteuid(0)
+        folder.chmod(0o700)
+
+
+def test_a_data_folder_that_may_not_be_entered_is_one_finding(raw: dict[str, Any], barred: Path) -> None:
+    """Paths count from recap.yaml's folder; only the log folder is elsewhere."""
+    within = validate({**raw, "log_dir": "/tmp"}, barred / "recap.yaml")
+    found = errors(run_checks(within, full=False, cards=8))
+    [named] = [finding for finding in found if "may not read it" in finding.what]
+    owner = barred.stat().st_uid if os.geteuid() else 0
+    assert named.where == str(barred)
+    assert named.what.startswith(f"uid {os.geteuid()} may not read it: it belongs to {owner}:")
+    assert "chown" in named.fix and "RUN_AS=" in named.fix
+    assert not [finding for finding in found if "missing" in finding.what], "nobody knows what is in it"
+
+
+def test_a_disk_that_fails_is_named() -> None:
+    [found] = guarded(failing())
+    assert (found.where, found.what) == ("/data/x", "Stale file handle")
+
+
+def failing() -> Iterator[Finding]:
+    raise OSError(errno.ESTALE, "Stale file handle", "/data/x")
+    yield

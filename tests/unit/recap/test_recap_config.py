@@ -45,7 +45,8 @@ def test_paths_count_from_the_file(config: Config, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"valu": {}}, "valu: Extra inputs"),
+        ({"valu": {}}, "there is no key valu; did you mean value"),
+        ({"datasets": {"train": [{"path": "a", "type": "sft", "wight": 1}]}}, "mean datasets.train.0.weight"),
         ({"value": {"lr": "fast"}}, "value.lr: Input should be a valid number"),
         ({"value": {"save_every": 700}}, "save_every 700 is not a multiple of val_every 500"),
         ({"value": {"max_epochs": -1, "max_steps": -1}}, "never end"),
@@ -69,6 +70,28 @@ def test_settings_win_over_the_file(tmp_path: Path) -> None:
     assert (loaded.value.max_steps, loaded.datasets.train[0].weight, loaded.cards) == (7, 0.5, 2)
     with pytest.raises(UsageError, match="expected key"):
         load_config(path, ("value.max_steps",))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("foo.bar=1", "there is no key foo.bar; recap.yaml has name, log_dir, cards"),
+        ("value.foo=1", "there is no key value.foo; value has micro_batch, global_batch"),
+        ("value.max_step=1", "there is no key value.max_step; did you mean value.max_steps"),
+        ("max_steps=1", "did you mean value.max_steps or policy.max_steps"),
+        ("watchdog.silense=1", "did you mean watchdog.silence"),
+    ],
+)
+def test_an_unknown_setting_names_itself_and_what_it_may_have_meant(tmp_path: Path, setting: str, words: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_config(write(tmp_path, MINIMAL), (setting,))
+    assert str(refused.value).startswith(f"--set {setting}: there is no key")
+    assert words in str(refused.value)
+
+
+def test_keys_of_rlinf_itself_are_free(tmp_path: Path) -> None:
+    loaded = load_config(write(tmp_path, MINIMAL), ("value.overrides.actor=1", "models.openpi_home=/x"))
+    assert loaded.value.overrides == {"actor": 1}
 
 
 def test_environment_in_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

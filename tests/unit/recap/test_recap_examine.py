@@ -58,6 +58,21 @@ def test_without_facts_there_is_no_examination(monkeypatch: pytest.MonkeyPatch, 
     assert examine.examine() is None
 
 
+def test_without_cards_the_missing_data_are_named_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "rlinf").mkdir()
+    (tmp_path / "recap.yaml").write_text(
+        f"rlinf_home: {tmp_path}\nlog_dir: {tmp_path}\nmodels: {{siglip: a, gemma3: b, policy: c}}\n"
+        "datasets: {train: [{path: no-such-data, type: sft}]}\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr("rlinf_npu.recap.cards.count_cards", lambda: 0)
+    done = CliRunner().invoke(cli.app, ["run", "--no-doctor", "--config", str(tmp_path / "recap.yaml")])
+    assert done.exit_code == 2
+    assert "no NPU is visible" in done.output
+    assert "no-such-data: no such dataset" in done.output
+    assert "the pi0.5 policy is missing" in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "variable", "looked"),
     [

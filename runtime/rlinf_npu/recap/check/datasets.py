@@ -11,6 +11,7 @@ from rlinf_npu.recap.check.video import video_problem
 from rlinf_npu.recap.config import Dataset
 
 VERSION = "v2.1"
+INFO = Path("meta/info.json")
 SAMPLE = 24  # files of a kind that are opened unless --full is given
 NAMED = 3  # faulty files named one by one; of the rest only the number
 
@@ -45,7 +46,7 @@ def check_dataset(dataset: Dataset, full: bool, tell: Callable[[str, int, int], 
     """Look at meta/, data/ and videos/."""
     root = dataset.path
     if not root.is_dir():
-        yield error(root, "no such dataset", "correct its path in recap.yaml; in a container: is DATA_DIR mounted?")
+        yield error(root, "no such dataset", "correct its path (DATASET and DATA_DIR in .env, or recap.yaml)")
         return
     meta, problems = read_meta(root)
     yield from problems
@@ -66,7 +67,7 @@ def check_dataset(dataset: Dataset, full: bool, tell: Callable[[str, int, int], 
 def read_meta(root: Path) -> tuple[Meta | None, list[Finding]]:
     """Read info.json and episodes.jsonl."""
     try:
-        info = json.loads((root / "meta/info.json").read_text(encoding="utf-8"))
+        info = json.loads((root / INFO).read_text(encoding="utf-8"))
         rows = (root / "meta/episodes.jsonl").read_text(encoding="utf-8").splitlines()
         lengths = {row["episode_index"]: row["length"] for row in map(json.loads, filter(str.strip, rows))}
     except FileNotFoundError as missing:
@@ -78,11 +79,11 @@ def read_meta(root: Path) -> tuple[Meta | None, list[Finding]]:
     found = []
     if info.get("codebase_version") != VERSION:
         fix = f"RLinf reads {VERSION}: convert it with LeRobot's own converter"
-        found.append(error(root / "meta/info.json", f"format {info.get('codebase_version')}", fix))
+        found.append(error(root / INFO, f"format {info.get('codebase_version')}", fix))
     for key, actual in (("total_episodes", len(lengths)), ("total_frames", sum(lengths.values()))):
         if info.get(key) != actual:
             text = f"{key} {info.get(key)}, episodes.jsonl has {actual}"
-            found.append(error(root / "meta/info.json", text, "the copy is incomplete: copy the dataset again"))
+            found.append(error(root / INFO, text, "the copy is incomplete: copy the dataset again"))
     if not (root / "meta/tasks.jsonl").is_file():
         found.append(error(root / "meta/tasks.jsonl", "missing", "step 3 takes the prompt from it"))
     return Meta(info, lengths), found
@@ -98,10 +99,10 @@ def check_features(dataset: Dataset, meta: Meta) -> Iterator[Finding]:
     lacking = ["/".join(group) for group in groups if not any(name in features for name in group)]
     if lacking:
         fix = f"robot {dataset.robot} needs them: set the right robot, or rename the columns"
-        yield error(dataset.path / "meta/info.json", f"no feature {', '.join(lacking)}", fix)
+        yield error(dataset.path / INFO, f"no feature {', '.join(lacking)}", fix)
     if dataset.type == "rollout" and "is_success" not in features:
         fix = "type rollout needs this label: add it, or set type: sft when all episodes succeed"
-        yield error(dataset.path / "meta/info.json", "no feature is_success", fix)
+        yield error(dataset.path / INFO, "no feature is_success", fix)
 
 
 def check_writable(root: Path) -> Iterator[Finding]:

@@ -6,8 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlinf_npu.recap.cards import batch_problem, count_cards
+from rlinf_npu.recap.cards import batch_problem
+from rlinf_npu.recap.check.datasets import INFO
 from rlinf_npu.recap.check.finding import Finding, error, ok, warning
+from rlinf_npu.recap.check.models import saved_weights
 from rlinf_npu.recap.check.safetensors_file import read_table
 from rlinf_npu.recap.config import Config, Training
 
@@ -15,33 +17,29 @@ GB = 1e9
 SHM = Path("/dev/shm")
 SHM_NEEDED = 2 * GB  # per machine, for Ray's object store and the data loaders' batches
 # A checkpoint holds the weights twice (shards and full_weights.pt) and two Adam moments, in float32 at most.
-BYTES_PER_PARAMETER = 4 * 4
+BYTES_PER_WEIGHT = 4
+BYTES_PER_PARAMETER = 4 * BYTES_PER_WEIGHT
 VALUE_HEAD_PARAMETERS = 34_200_000  # what RLinf's value expert and head (gemma_1m) add to SigLIP and Gemma
-
-
-def check_host(config: Config) -> Iterator[Finding]:
-    """Look at disk, /dev/shm and cards."""
-    yield from check_disk(config)
-    yield from check_shm(SHM)
-    yield from check_cards(config)
 
 
 def parameters(folder: Path) -> int:
     """Return the number of parameters in a model's safetensors files; 0 when they cannot be read."""
     try:
+        if saved := saved_weights(folder):
+            return saved.stat().st_size // BYTES_PER_WEIGHT
         return sum(read_table(path).parameters for path in folder.glob("*.safetensors"))
     except (ValueError, OSError):
         return 0
 
 
 def frames(config: Config) -> int:
-    """Return the number of frames in the training sets."""
-    total = 0
-    for dataset in config.datasets.train:
-        path = dataset.path / "meta/info.json"
-        if path.is_file():
-            total += int(json.loads(path.read_text(encoding="utf-8")).get("total_frames", 0))
-    return total
+    """Return the number of frames in the training sets; 0 when one of them cannot be read."""
+    try:
+        infos = [json.loads((dataset.path / INFO).read_text(encoding="utf-8")) for dataset in config.datasets.train]
+        counts = [int(info["total_frames"]) for info in infos]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return sum(counts) if all(counts) else 0
 
 
 def checkpoint_count(step: Training, frames_: int) -> tuple[int, int]:
@@ -60,6 +58,10 @@ def check_disk(config: Config) -> Iterator[Finding]:
         yield error(root, "log_dir is not writable", f"chown it to uid {os.getuid()}, or set LOG_DIR")
         return
     free = shutil.disk_usage(root).free
+    if unknown := _unknown(config):
+        text = f"what the checkpoints need cannot be told without {unknown}; {free / GB:.0f} GB are free"
+        yield warning(root, text, f"put {unknown} in order first")
+        return
     value = parameters(config.models.siglip) + parameters(config.models.gemma3) + VALUE_HEAD_PARAMETERS
     needed, told = 0.0, []
     for name, step, size in (
@@ -79,6 +81,16 @@ def check_disk(config: Config) -> Iterator[Finding]:
         yield ok(root, text)
 
 
+def _unknown(config: Config) -> str:
+    """What would be needed to know the checkpoints' number and size, and is not readable; empty when all is."""
+    folders = (config.models.siglip, config.models.gemma3, config.models.policy)
+    lacking = [
+        "the models" if not all(parameters(folder) for folder in folders) else "",
+        "the training sets" if not frames(config) else "",
+    ]
+    return " and ".join(filter(None, lacking))
+
+
 def check_shm(path: Path) -> Iterator[Finding]:
     """Docker gives 64 MB unless told otherwise; Ray then works on disk, and data loaders die with a bus error."""
     if not path.is_dir():
@@ -92,9 +104,8 @@ def check_shm(path: Path) -> Iterator[Finding]:
         yield ok(path, text)
 
 
-def check_cards(config: Config) -> Iterator[Finding]:
-    """Compare cards and batch sizes."""
-    available = count_cards()
+def check_cards(config: Config, available: int) -> Iterator[Finding]:
+    """Compare the cards that are visible with what is asked for, and with the batch sizes."""
     wanted = available if config.cards == "auto" else config.cards
     if available == 0:
         yield error("cards", "no NPU is visible", "give the container its devices (`doctor` says what is missing)")
@@ -110,6 +121,6 @@ def check_cards(config: Config) -> Iterator[Finding]:
         problem = batch_problem(name, step.micro_batch, step.global_batch, everywhere)
         if problem:
             yield error("recap.yaml", *problem.split("; ", 1))
-        elif frames(config) < step.micro_batch * everywhere:
-            text = f"{frames(config)} training frames, {name} needs {step.micro_batch} x {everywhere} for one step"
+        elif 0 < (found := frames(config)) < step.micro_batch * everywhere:
+            text = f"{found} training frames, {name} needs {step.micro_batch} x {everywhere} for one step"
             yield error("recap.yaml", text, f"lower {name}.micro_batch, or use fewer cards")

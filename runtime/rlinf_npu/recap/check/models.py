@@ -17,13 +17,15 @@ PALIGEMMA = Path("big_vision/paligemma_tokenizer.model")
 STATISTICS = ("mean", "std", "q01", "q99")
 
 
-def check_models(config: Config) -> Iterator[Finding]:
-    """Look at SigLIP, Gemma 3, the tokenizer, the policy and openpi's tokenizer."""
-    yield from check_siglip(config.models.siglip)
-    yield from check_gemma(config.models.gemma3, config.value.expert)
-    yield from check_tokenizer(config.tokenizer)
-    yield from check_policy(config.models.policy)
-    yield from check_openpi(config.models.openpi_home)
+def check_models(config: Config) -> list[Iterator[Finding]]:
+    """Return the looks at SigLIP, Gemma 3, the tokenizer, the policy and openpi's tokenizer, each for itself."""
+    return [
+        check_siglip(config.models.siglip),
+        check_gemma(config.models.gemma3, config.value.expert),
+        check_tokenizer(config.tokenizer, own=config.models.tokenizer is not None),
+        check_policy(config.models.policy),
+        check_openpi(config.models.openpi_home),
+    ]
 
 
 def weights(folder: Path) -> Iterator[Finding]:
@@ -31,7 +33,11 @@ def weights(folder: Path) -> Iterator[Finding]:
     index = folder / "model.safetensors.index.json"
     names = {"model.safetensors"}
     if index.is_file():
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        try:
+            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            yield error(index, "not an index of weights", "download this file again")
+            return
     parameters = 0
     for name in sorted(names):
         path = folder / name
@@ -57,7 +63,16 @@ def read_config(folder: Path, what: str) -> tuple[dict[str, Any], list[Finding]]
         return {}, [error(path, f"{what} has no config.json", "download the model again, completely")]
     except ValueError:
         return {}, [error(path, "not JSON", "download this file again")]
+    if not isinstance(content, dict):
+        return {}, [error(path, "not a model's configuration", "download this file again")]
     return content, []
+
+
+def check_kind(folder: Path, content: dict[str, Any], wanted: str) -> Iterator[Finding]:
+    """Another kind of model may have all that is looked at below, and still not fit."""
+    kind = str(content.get("model_type", wanted))
+    if wanted not in kind:
+        yield error(folder, f"a {kind} model", f"a {wanted} model is needed here: correct the path in recap.yaml")
 
 
 def check_siglip(folder: Path) -> Iterator[Finding]:
@@ -66,6 +81,7 @@ def check_siglip(folder: Path) -> Iterator[Finding]:
     yield from missing
     if missing:
         return
+    yield from check_kind(folder, content, "siglip")
     size = content.get("vision_config", content).get("image_size", IMAGE_SIZE)
     if size != IMAGE_SIZE:
         yield error(
@@ -80,6 +96,7 @@ def check_gemma(folder: Path, expert: str) -> Iterator[Finding]:
     yield from missing
     if missing:
         return
+    yield from check_kind(folder, content, "gemma3")
     text = content.get("text_config", content)
     wanted = {"head_dim": HEAD_DIM, "num_key_value_heads": 1}
     for key, value in wanted.items():
@@ -91,8 +108,10 @@ def check_gemma(folder: Path, expert: str) -> Iterator[Finding]:
     yield from weights(folder)
 
 
-def check_tokenizer(folder: Path) -> Iterator[Finding]:
-    """Loadable, with padding id 0, as RLinf pads with 0."""
+def check_tokenizer(folder: Path, own: bool = True) -> Iterator[Finding]:
+    """Loadable, with padding id 0, as RLinf pads with 0. A Gemma folder that is missing is named by `check_gemma`."""
+    if not own and not folder.is_dir():
+        return
     path = folder / "tokenizer.json"
     if not path.is_file():
         if (folder / "tokenizer.model").is_file():
@@ -121,12 +140,17 @@ def check_policy(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
         yield error(folder, "the pi0.5 policy is missing", "download it, or correct models.policy in recap.yaml")
         return
-    saved = [folder / "model_state_dict/full_weights.pt", folder / "actor/model_state_dict/full_weights.pt"]
-    if any(path.is_file() for path in saved):
+    if saved_weights(folder):
         yield ok(folder, "checkpoint of an earlier run")
     else:
         yield from weights(folder)
     yield from check_norm_stats(folder)
+
+
+def saved_weights(folder: Path) -> Path | None:
+    """Return the whole weights in a checkpoint of step 4."""
+    found = (folder / "model_state_dict/full_weights.pt", folder / "actor/model_state_dict/full_weights.pt")
+    return next((path for path in found if path.is_file()), None)
 
 
 def check_norm_stats(folder: Path) -> Iterator[Finding]:
