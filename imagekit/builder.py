@@ -27,6 +27,7 @@ from imagekit.progress import Build, follow
 
 GIB = 1 << 30
 LAST_LINES = 30
+MAKE_ROOM = "free some (docker system prune, docker buildx prune) or move the engine's data-root"
 
 # What a step's last lines say, what that means, what to do. First match wins.
 CAUSES = (
@@ -75,20 +76,17 @@ class Built:
     cached: bool
 
 
-def check_disk(folder: Path, need_gib: float) -> None:
-    """Refuse to start a build that cannot finish.
+def check_disk(folder: Path, need_gib: float, who: str = "the build", fix: str = MAKE_ROOM) -> None:
+    """Refuse to start what cannot finish.
 
     Raises:
-        Problem: less than `need_gib` free where the engine keeps its images.
+        Problem: less than `need_gib` free in `folder`; `who` needs it, `fix` is what to do.
     """
     if not folder.is_dir():  # a remote engine: its disk is not ours to look at
         return
     free = shutil.disk_usage(folder).free / GIB
     if free < need_gib:
-        raise Problem(
-            f"not enough disk in {folder}: the build needs {need_gib:.0f} GiB, {free:.1f} GiB are free",
-            "free some (docker system prune, docker buildx prune) or move the engine's data-root",
-        )
+        raise Problem(f"not enough disk in {folder}: {who} needs {need_gib:.0f} GiB, {free:.1f} GiB are free", fix)
 
 
 def run_bake(

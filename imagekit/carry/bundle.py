@@ -68,7 +68,7 @@ def read_earlier(path: Path) -> EarlierBundle:
     Raises:
         Problem: no bundle, or itself only a difference.
     """
-    bundle = open_bundle(path)
+    bundle = open_bundle(path, "SINCE")
     contents = read_contents(read(bundle, CONTENTS))
     if contents.earlier:
         raise Problem(f"{path.name} is itself a difference to an earlier bundle", "SINCE= names a full one", usage=True)
@@ -100,9 +100,10 @@ def make_bundle(
     earlier = read_earlier(since) if since else None
     if output.exists():
         raise Problem(f"{output} exists already", "remove it, or give another OUTPUT=", usage=True)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    check_disk(output.parent, image.attrs["Size"] / GIB)
-    with _workshop(output) as work:
+    with _writing(output):
+        output.parent.mkdir(parents=True, exist_ok=True)
+    check_disk(output.parent, image.attrs["Size"] / GIB, "the bundle", "OUTPUT= elsewhere")
+    with _writing(output), _workshop(output) as work:
         folder = work / output.name.removesuffix(".tar")
         contents = _write_image(name, names, simulated, image, folder, earlier, console)
         _write_pages(folder, contents, root)
@@ -117,13 +118,19 @@ def make_bundle(
 
 
 @contextlib.contextmanager
+def _writing(output: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Problem(f"the bundle cannot be written: {error.strerror}: {output.parent}", "OUTPUT= elsewhere") from None
+
+
+@contextlib.contextmanager
 def _workshop(output: Path) -> Iterator[Path]:
     """A folder beside the target: what is unfinished never has the target's name, and goes away."""
     work = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
         yield work
-    except OSError as error:
-        raise Problem(f"the bundle cannot be written: {error.strerror}: {output.parent}", "OUTPUT= elsewhere") from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -43,7 +43,7 @@ def verify_bundle(path: Path, earlier: Path | None, machine: str, manifest: Mani
     Raises:
         Problem: truncated, altered, incomplete, for another architecture, or without the earlier one it needs.
     """
-    bundle = open_bundle(path)
+    bundle = open_bundle(path, "BUNDLE")
     sums = read_sums(bundle)
     if unknown := {CONTENTS, *(f"{IMAGES}/{name}" for name in LAYOUT)} - set(sums):
         raise Problem(f"bundle {bundle.name} is incomplete: SHA256SUMS has no {sorted(unknown)[0]}", AGAIN)
@@ -73,7 +73,7 @@ def _open_earlier(contents: Contents, earlier: Path | None) -> Bundle | None:
         raise Problem(
             "this bundle holds only what changed since an earlier one", "EARLIER= names that bundle too", usage=True
         )
-    base = open_bundle(earlier)
+    base = open_bundle(earlier, "EARLIER")
     if fingerprint(base) != contents.earlier.fingerprint:
         raise Problem(f"{earlier.name} is not the bundle that this one is a difference to", "EARLIER= another one")
     return base

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from imagekit.carry.contents import CONTENTS, IMAGES, blob_path
+from imagekit.carry.contents import CONTENTS, IMAGES, SUMS, blob_path
 from imagekit.errors import Problem
 
 CHUNK = 1 << 20
@@ -59,7 +59,7 @@ class FolderBundle:
 class TarBundle:
     """A bundle in one file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fix: str = AGAIN) -> None:
         """Read the tar's directory.
 
         Raises:
@@ -70,7 +70,7 @@ class TarBundle:
             self._tar = tarfile.open(path, "r:")  # noqa: SIM115
             members = [member for member in self._tar if member.isfile()]
         except (tarfile.TarError, EOFError) as error:
-            raise Problem(f"{path.name} is truncated or not a tar: {error}", AGAIN) from None
+            raise Problem(f"{path.name} is truncated or not a tar: {error}", fix) from None
         tops = {member.name.partition("/")[0] for member in members if member.name.count("/") == 1}
         self._members = {member.name.partition("/")[2]: member for member in members} if len(tops) == 1 else {}
 
@@ -92,18 +92,22 @@ class TarBundle:
             raise Problem(f"{self.name}: {path} cannot be read: {error}", AGAIN) from None
 
 
-def open_bundle(path: Path) -> Bundle:
-    """Return the bundle at `path`.
+def open_bundle(path: Path, setting: str) -> Bundle:
+    """Return the bundle at `path`, which the user gave as `setting`.
 
     Raises:
         Problem: there is nothing there, or no bundle.
     """
+    names = f"{setting}= names the folder or the tar that make bundle wrote"
     if not path.exists():
-        raise Problem(f"no bundle at {path}", "BUNDLE= names the folder or the tar that make bundle wrote", usage=True)
-    bundle: Bundle = FolderBundle(path) if path.is_dir() else TarBundle(path)
-    if CONTENTS not in bundle.files():
-        raise Problem(f"{path} is not a bundle: it has no {CONTENTS}", AGAIN)
-    return bundle
+        raise Problem(f"{setting}={path}: there is nothing", names, usage=True)
+    bundle: Bundle = FolderBundle(path) if path.is_dir() else TarBundle(path, f"{names}; if it is one, {AGAIN}")
+    files = bundle.files()
+    if CONTENTS in files:
+        return bundle
+    if SUMS in files:
+        raise Problem(f"bundle {bundle.name} is incomplete: {CONTENTS} is missing", AGAIN)
+    raise Problem(f"{setting}={path} is not a bundle: it has no {CONTENTS}", names, usage=True)
 
 
 def read(bundle: Bundle, path: str) -> bytes:

@@ -153,6 +153,15 @@ def test_an_engine_that_cannot_export_is_said_to(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("output", ["/proc/b", "/proc/no/such/b", "/dev/null/b"])
+def test_where_nothing_can_be_written_that_is_said_of_the_bundle(output: str) -> None:
+    with pytest.raises(Problem) as raised:
+        write(SavedImage([BASE]), Path(output))
+    assert "bundle" in raised.value.what
+    assert "build" not in raised.value.what
+    assert raised.value.fix == "OUTPUT= elsewhere"
+
+
 def test_a_bundle_is_never_overwritten(tmp_path: Path) -> None:
     write(SavedImage([BASE]), tmp_path / "b")
     with pytest.raises(Problem, match="exists already"):

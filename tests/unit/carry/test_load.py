@@ -127,5 +127,15 @@ def test_nothing_outside_a_bundle_is_read(whole: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: None])
 def test_what_is_no_bundle_is_said_to_be_none(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "x")
-    with pytest.raises(Problem, match=r"bundle|not a tar"):
+    with pytest.raises(Problem, match=r"nothing|not a bundle|not a tar") as raised:
         verify(tmp_path / "x")
+    assert raised.value.fix.startswith("BUNDLE= names the folder or the tar that make bundle wrote")
+
+
+def test_what_is_said_of_the_earlier_bundle_names_its_setting(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"^EARLIER=/nowhere: there is nothing; EARLIER= names"):
+        verify(whole / "second", Path("/nowhere"))
+    with pytest.raises(Problem, match=r"^SINCE=/nowhere: there is nothing; SINCE= names"):
+        write(SavedImage([LATE]), tmp_path / "b", Path("/nowhere"))
+    with pytest.raises(Problem, match=r"^SINCE=\S+ is not a bundle: it has no bundle.json; SINCE= names"):
+        write(SavedImage([LATE]), tmp_path / "b", tmp_path)
