@@ -34,29 +34,36 @@ class ResolvedBase:
     contexts: dict[str, str]
 
 
-def base_probes(
-    manifest: Manifest, engine: Engine, kind: str, platform: Platform, network: NetworkSettings
-) -> list[Probe]:
+class LocalImages:
+    """What the engine has for a platform; each image is inspected once, however often it is asked for."""
+
+    def __init__(self, engine: Engine, platform: Platform) -> None:
+        """Begin with nothing known."""
+        self.engine, self.platform = engine, platform
+        self._known: dict[str, str | None] = {}
+
+    def digest(self, reference: str) -> str | None:
+        """Return what `local_digest` says."""
+        if reference not in self._known:
+            self._known[reference] = local_digest(self.engine, reference, self.platform)
+        return self._known[reference]
+
+
+def base_probes(manifest: Manifest, local: LocalImages, kind: str, network: NetworkSettings) -> list[Probe]:
     """Return what `resolve_base` would have to ask registries: nothing for an image that is here."""
     wanted: list[str] = []
     if kind != "sim":
         references = cann_references(manifest, network)
-        if any(local_digest(engine, reference, platform) for reference in references):
+        if any(local.digest(reference) for reference in references):
             return []
         wanted += references
-    if kind != "cann" and not _local_debian(manifest, engine, platform):
+    if kind != "cann" and not _local_debian(manifest, local):
         wanted.append(manifest.base.sim.image)
-    return [probe_registry(engine, reference) for reference in wanted]
+    return [probe_registry(local.engine, reference) for reference in wanted]
 
 
 def resolve_base(
-    manifest: Manifest,
-    engine: Engine,
-    kind: str,
-    platform: Platform,
-    network: NetworkSettings,
-    say: Say,
-    prober: Prober,
+    manifest: Manifest, local: LocalImages, kind: str, network: NetworkSettings, say: Say, prober: Prober
 ) -> ResolvedBase:
     """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.
 
@@ -65,9 +72,9 @@ def resolve_base(
     """
     if kind not in ("auto", "cann", "sim"):
         raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
-    ensure_emulation(platform, say, engine=engine)
+    ensure_emulation(local.platform, say, engine=local.engine)
     if kind != "sim":
-        found, reasons = _find_cann(manifest, engine, platform, network, say, prober)
+        found, reasons = _find_cann(manifest, local, network, say, prober)
         if found:
             return found
         if kind == "cann":
@@ -77,7 +84,7 @@ def resolve_base(
             )
         say(f"The CANN image is neither here nor in reach ({reasons}).")
         say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
-    return _find_debian(manifest, engine, platform, network, say, prober)
+    return _find_debian(manifest, local, network, say, prober)
 
 
 def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
@@ -112,18 +119,18 @@ def _can_create(engine: Engine, reference: str, platform: Platform) -> bool:
 
 
 def _find_cann(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, prober: Prober
+    manifest: Manifest, local: LocalImages, network: NetworkSettings, say: Say, prober: Prober
 ) -> tuple[ResolvedBase | None, str]:
     references = cann_references(manifest, network)
     for reference in references:
-        if digest := local_digest(engine, reference, platform):
+        if digest := local.digest(reference):
             say(f"CANN image: {reference}, already here")
             return _cann(manifest, reference, digest, local=True), ""
-    results = _ask(prober, engine, references, say)
+    results = _ask(prober, local.engine, references, say)
     for reference, result in zip(references, results, strict=True):
-        if result.ok and (digest := _offered_digest(result, platform)):
+        if result.ok and (digest := _offered_digest(result, local.platform)):
             return _cann(manifest, reference, digest, local=False), ""
-    return None, _reasons(results, platform)
+    return None, _reasons(results, local.platform)
 
 
 def _cann(manifest: Manifest, reference: str, digest: str, *, local: bool) -> ResolvedBase:
@@ -137,18 +144,19 @@ def _debian_names(manifest: Manifest, platform: Platform) -> tuple[str, str]:
     return official, f"rlinf-npu/{official}-{platform.arch}"
 
 
-def _local_debian(manifest: Manifest, engine: Engine, platform: Platform) -> ResolvedBase | None:
-    for reference in _debian_names(manifest, platform):
-        if digest := local_digest(engine, reference, platform):
+def _local_debian(manifest: Manifest, local: LocalImages) -> ResolvedBase | None:
+    for reference in _debian_names(manifest, local.platform):
+        if digest := local.digest(reference):
             return _debian(manifest, reference, digest)
     return None
 
 
 def _find_debian(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, prober: Prober
+    manifest: Manifest, local: LocalImages, network: NetworkSettings, say: Say, prober: Prober
 ) -> ResolvedBase:
+    engine, platform = local.engine, local.platform
     official, bootstrapped = _debian_names(manifest, platform)
-    if found := _local_debian(manifest, engine, platform):
+    if found := _local_debian(manifest, local):
         return found
     (result,) = _ask(prober, engine, [official], say)
     if result.ok and (digest := _offered_digest(result, platform)):

@@ -183,9 +183,9 @@ def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tupl
 
 def show(rows: list[Built], console: Console, seconds: float) -> None:
     """Print the closing table."""
-    table = Table(
-        "image", "tags", "digest", "size", "seconds", "", title=f"built in {seconds:.0f} s", title_justify="left"
-    )
+    # Images are built side by side: their own times overlap, and do not add up to the whole.
+    columns = ("image", "tags", "digest", "size", "first to last step, s", "")
+    table = Table(*columns, title=f"built in {seconds:.0f} s altogether", title_justify="left")
     for row in rows:
         how = "cached" if row.cached else "built"
         table.add_row(

@@ -26,7 +26,7 @@ from imagekit import (
     torch_wheels,
 )
 from imagekit import engine as engines
-from imagekit.base import ResolvedBase, base_probes, resolve_base
+from imagekit.base import LocalImages, ResolvedBase, base_probes, resolve_base
 from imagekit.builder import Built, build_images, check_disk, show
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
@@ -135,6 +135,8 @@ def plan(
     for row in describe(manifest, chosen, request):
         table.add_row(*row)
     out.print(table)
+    for line in lookup.assumptions(manifest, wanted):
+        say(f"not looked up: {line}")
     say(f"bake file: {output}")
 
 
@@ -185,14 +187,15 @@ def _look_up(
 ) -> _Found:
     """Find out what is in reach, everything at once, and decide."""
     seconds, cache, where = prober.seconds, lookup.CACHE, wanted.platform
+    local = LocalImages(engine, where)
     prober.ask(
         [
-            *base_probes(manifest, engine, wanted.base, where, network),
+            *base_probes(manifest, local, wanted.base, network),
             *rlinf_source.source_probes(manifest, wanted.source, wanted.mirror, network, cache, seconds),
             *torch_wheels.torch_probes(manifest, wanted.torch, where, network, seconds),
         ]
     )
-    base = resolve_base(manifest, engine, wanted.base, where, network, say, prober)
+    base = resolve_base(manifest, local, wanted.base, network, say, prober)
     source = rlinf_source.resolve_source(manifest, wanted.source, wanted.mirror, network, cache, say, prober)
     torch = torch_wheels.choose(manifest, wanted.torch, where, network, prober, say)
     links = torch_wheels.pages(manifest, network) if torch == "cpu" else ()
@@ -236,7 +239,7 @@ def engine_stop() -> None:
 
 
 @app.command()
-def sim_host(cards: Annotated[int, typer.Option(envvar="CARDS", help="Number of simulated cards.")] = 8) -> None:
+def sim_host(cards: Annotated[int, typer.Option(envvar="CARDS", help="Simulated cards, 1 or more.")] = 8) -> None:
     """Make this machine look like an Ascend host: device nodes and the simulated driver. Refuses on a real one."""
     manifest = load_manifest()
     arch = lookup.pick_platform(manifest, "")[0].arch

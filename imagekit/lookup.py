@@ -120,6 +120,24 @@ def make_request(
     )
 
 
+def assumptions(manifest: Manifest, wanted: Wanted) -> list[str]:
+    """Return what `offline_request` takes for granted and `make image` looks up, a line each."""
+    found = []
+    if wanted.base == "auto":
+        found.append("BASE=auto: simulated is assumed; where the CANN image is in reach, make image builds on that")
+    if wanted.source == "auto":
+        version = manifest.versions.rlinf
+        found.append(
+            f"SOURCE=auto: git is assumed; where it does not answer, make image takes rlinf {version} from PyPI,"
+            f" and the tag begins with {version}-cann"
+        )
+    elif wanted.source not in ("git", "pypi"):
+        found.append(f"SOURCE={wanted.source}: not read; make image puts its version and revision into the tag")
+    if wanted.torch == "auto" and wanted.platform.name == manifest.python.cpu.platform:
+        found.append("TORCH=auto: pypi is assumed; where PyTorch's CPU wheels are in reach, make image takes those")
+    return found
+
+
 def offline_request(manifest: Manifest, wanted: Wanted) -> Request:
     """Return a request with nothing looked up, for `plan` and tests: no engine, no network."""
     kind: Literal["cann", "sim"] = "cann" if wanted.base == "cann" else "sim"

@@ -11,7 +11,7 @@ from hostkit import AddProgram, Said
 
 from imagekit import base as bases
 from imagekit import bootstrap, emulation
-from imagekit.base import cann_references, resolve_base
+from imagekit.base import LocalImages, base_probes, cann_references, resolve_base
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform
@@ -77,7 +77,19 @@ def amd64(manifest: Manifest) -> Platform:
 
 
 def resolve(manifest: Manifest, kind: str, platform: Platform, said: Said) -> bases.ResolvedBase:
-    return resolve_base(manifest, ENGINE, kind, platform, NetworkSettings(), said, Prober(5))
+    return resolve_base(manifest, LocalImages(ENGINE, platform), kind, NetworkSettings(), said, Prober(5))
+
+
+def test_each_image_is_inspected_once_for_the_questions_and_for_the_answer(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said
+) -> None:
+    fake.has("debian:bookworm")
+    local, network = LocalImages(ENGINE, amd64), NetworkSettings()
+    probes = base_probes(manifest, local, "auto", network)
+    assert {probe.name for probe in probes} == set(cann_references(manifest, network))
+    resolve_base(manifest, local, "auto", network, said, Prober(5))
+    inspected = [line for line in fake.log.read_text().splitlines() if line.startswith("image inspect")]
+    assert len(inspected) == len(set(inspected)) == len(probes) + 1
 
 
 def test_references_follow_the_vendors_grammar_and_the_mirror_goes_first(manifest: Manifest) -> None:

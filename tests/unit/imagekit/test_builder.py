@@ -45,6 +45,14 @@ def test_an_unknown_cause_shows_the_last_thirty_lines() -> None:
     assert "line 99" in shown
 
 
+def test_the_closing_table_says_whose_seconds_these_are() -> None:
+    text = io.StringIO()
+    rows = [builder.Built(name, [f"{name}:1"], "sha256:0", 1, 70.0, cached=False) for name in ("a", "b")]
+    builder.show(rows, Console(file=text, width=200), 85.4)
+    assert "built in 85 s altogether" in text.getvalue()
+    assert "first to last step, s" in text.getvalue()
+
+
 def test_too_little_disk_is_said_before_the_build(tmp_path: Path) -> None:
     with pytest.raises(Problem, match=r"needs 1000000 GiB, \d+\.\d GiB are free"):
         builder.check_disk(tmp_path, 1_000_000)

@@ -100,6 +100,20 @@ def test_the_plan_is_the_same_every_time(manifest: Manifest) -> None:
     assert json.dumps(bake(manifest, ["rlinf-npu"], request)) == json.dumps(bake(manifest, ["rlinf-npu"], request))
 
 
+def test_what_plan_does_not_look_up_is_said(manifest: Manifest) -> None:
+    def said(**wanted: str) -> str:
+        asked = {"base": "sim", "source": "git", "torch": "pypi"} | wanted
+        platform = manifest.get_platform("amd64")
+        return "\n".join(lookup.assumptions(manifest, lookup.Wanted(platform, True, mirror=None, **asked)))
+
+    assert said() == ""
+    version = manifest.versions.rlinf
+    assert f"takes rlinf {version} from PyPI, and the tag begins with {version}-cann" in said(source="auto")
+    assert "not read" in said(source="/some/folder")
+    assert "CANN image" in said(base="auto")
+    assert "CPU wheels" in said(torch="auto")
+
+
 def test_the_table_shows_what_stands_on_what(manifest: Manifest) -> None:
     rows = {name: below for name, below, _ in describe(manifest, ["rlinf-npu"], request_for(manifest))}
     assert rows == {
