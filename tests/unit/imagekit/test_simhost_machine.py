@@ -90,7 +90,7 @@ def test_preparing_again_changes_the_number_and_the_driver(
     before = contents(machine)
     prepare(manifest, build, 8, said, machine)
     (build / "driver/lib64/driver/libascend_hal.so").write_text("newer")
-    for cards in (1, 16, 0):
+    for cards in (1, 16, 3):
         prepare(manifest, build, cards, said, machine)
         assert len(cards_of(machine)) == cards
     assert (machine / "usr/local/Ascend/driver/lib64/driver/libascend_hal.so").read_text() == "newer"
@@ -169,11 +169,25 @@ def test_a_prepare_that_fails_half_way_leaves_nothing(
     assert contents(machine) == before
 
 
-@pytest.mark.parametrize("cards", [-1, 17])
+@pytest.mark.parametrize("cards", [-1, 0, 17, 1000])
 def test_the_number_of_cards_has_limits(manifest: Manifest, machine: Path, build: Path, said: Said, cards: int) -> None:
-    with pytest.raises(Problem, match=f"CARDS={cards}: 0 to 16 are possible") as caught:
+    with pytest.raises(Problem, match=f"CARDS={cards}: 1 to 16 are possible") as caught:
         prepare(manifest, build, cards, said, machine)
     assert caught.value.exit_code == 2
+    assert "CARDS=8" in caught.value.fix
+
+
+def test_whoever_is_not_root_is_told_what_to_run(
+    manifest: Manifest, machine: Path, build: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(Problem, match=r"making device nodes needs root; run it as root: sudo make sim-host$"):
+        simhost.prepare(manifest, build, 1, said, root=machine)
+    simhost.clean(manifest, said, root=machine)
+    assert said == ["No simulated host here; nothing to remove."]
+    prepare(manifest, build, 1, said, machine)
+    with pytest.raises(Problem, match=r"removing its device nodes and driver needs root.*sudo make sim-host-clean$"):
+        simhost.clean(manifest, said, root=machine)
 
 
 def test_something_else_than_the_simulated_driver_is_refused(
