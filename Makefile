@@ -79,7 +79,7 @@ test-e2e: venv ## whole chains: docker compose up on simulated cards, and its dr
 	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
 .PHONY: bench
-bench: venv ## what building and recap cost, as ratios in one run (REPEAT=3, ONLY=build|overhead|seed)
+bench: venv ## what building and recap cost, as ratios in one run (REPEAT=3, ONLY=build|start|overhead|seed)
 	@$(BUILD) bench
 
 # --- carry: to hosts that build nothing -------------------------------------------------------------------------------
@@ -123,9 +123,9 @@ sim-host-clean: venv ## remove exactly what sim-host made
 	@$(BUILD) sim-host-clean
 
 .PHONY: doctor
-doctor: venv ## look this host over for what usually goes wrong
+doctor: venv ## look this host over for what usually goes wrong (ARGS=--json, or other options of doctor --help)
 	@$(BUILD) plan >/dev/null && servers=$$($(BIN)/python -m imagekit.servers | sed 's/^/--mirror=/') && \
-	  RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host $$servers
+	  RLINF_NPU_FACTS=build/facts/facts.json $(BIN)/doctor --where host $$servers $(ARGS)
 
 .PHONY: compose
 compose: venv ## write compose.override.yaml: cards, driver, image; after a change of .env (make image does it too)

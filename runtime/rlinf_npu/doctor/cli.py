@@ -14,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rlinf_npu.doctor import render
 from rlinf_npu.doctor.collect import collect as write_bundle
 from rlinf_npu.doctor.context import Context, where_am_i
-from rlinf_npu.doctor.explain import Explanation, explain_log
+from rlinf_npu.doctor.explain import FORMS, Explanation, explain_log, is_code
 from rlinf_npu.doctor.explain import explain as explain_code
 from rlinf_npu.doctor.factsview import facts_view
 from rlinf_npu.doctor.model import CONTAINER, HOST, Report
@@ -144,6 +144,8 @@ def explain(
     """Say what error codes mean, where that is documented, and what to do."""
     if not codes and sys.stdin.isatty():
         raise _fail("give codes (doctor explain 507033) or a log on stdin (doctor explain < log)")
+    if strange := [code for code in codes or [] if not is_code(code)]:
+        raise _fail(f"{' '.join(strange)}: not an error code. Accepted are {FORMS}")
     answers = [explain_code(code) for code in codes] if codes else _explain_stdin()
     if as_json:
         print(json.dumps([answer.as_dict() for answer in answers], indent=2))

@@ -8,6 +8,11 @@ from typing import Any, BinaryIO
 from rlinf_npu.doctor.logscan import scan
 from rlinf_npu.doctor.tables import Code, Signature, codes, families, signatures, sources
 
+FORM = r"-?\d+|hccl:\d+|[A-Z]{1,4}[0-9][0-9A-Z]{3,5}"
+FORMS = (
+    "numbers (507033, -8005), hccl:<number>, letters with digits (EJ0003, ERR00100), names (HCCL_E_NETWORK),"
+    " or a log on stdin"
+)
 UNDOCUMENTED = "No public page that we know documents this code."
 
 
@@ -39,13 +44,23 @@ def normalise(code: str) -> str:
     return f"hccl:{text}" if re.fullmatch(r"\d{1,2}", text) else text.upper()
 
 
+def is_code(text: str) -> bool:
+    """Whether it has the form of a code, known or not, or is the name of a known one."""
+    wanted = normalise(text)
+    return bool(re.fullmatch(FORM, wanted)) or any(_is_name(entry, wanted) for entry in codes().values())
+
+
+def _is_name(entry: Code, wanted: str) -> bool:
+    return bool(entry.name) and entry.name.upper() == wanted
+
+
 def explain(code: str) -> Explanation:
-    """Look a code up: itself, else its family, else it is undocumented."""
+    """Look a code up: itself, else by its name, else its family, else it is undocumented."""
     wanted = normalise(code)
-    entry: Code | None = codes().get(wanted)
+    entry = codes().get(wanted) or next((entry for entry in codes().values() if _is_name(entry, wanted)), None)
     if entry is not None:
         return Explanation(
-            wanted, entry.name, entry.meaning, entry.fix, sources()[entry.source], list(entry.seen), entry.seen_as
+            entry.code, entry.name, entry.meaning, entry.fix, sources()[entry.source], list(entry.seen), entry.seen_as
         )
     for family in families():
         if re.fullmatch(family.pattern, wanted):

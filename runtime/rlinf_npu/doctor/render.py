@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlinf_npu.doctor.explain import Explanation
-from rlinf_npu.doctor.model import Finding, Report, Rule, Severity
+from rlinf_npu.doctor.model import HOST, Finding, Report, Rule, Severity
 
 WIDEST = 120  # columns; longer lines are hard to read
 _STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -56,7 +56,8 @@ def _summary(report: Report) -> str:
         f"{number} {severity.name.lower()}{'s' * (number != 1)}" for severity, number in numbers.items() if number
     ]
     verdict = ", ".join(reversed(counted)) or "healthy"
-    skipped = f", {len(report.skipped)} not applicable here (--json says why)" if report.skipped else ""
+    how = "make doctor ARGS=--json" if report.where == HOST else "doctor --json"
+    skipped = f", {len(report.skipped)} not applicable here ({how} says why)" if report.skipped else ""
     rules = f"{len(report.checked)} rule{'s' * (len(report.checked) != 1)}"
     return f"{verdict}: {rules} checked on this {report.where}{skipped}"
 

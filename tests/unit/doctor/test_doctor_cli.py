@@ -134,6 +134,18 @@ def test_explain_codes_negative_ones_too() -> None:
         assert part in result.output, result.output
 
 
+@pytest.mark.parametrize("words", [["xyz"], ["507033", "help!"], ["cuda"], ["E1"]])
+def test_what_is_no_code_is_refused_with_what_is(words: list[str]) -> None:
+    result = _run("explain", *words)
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert said.startswith(f"doctor: {words[-1]}: not an error code. Accepted are numbers (507033, -8005)")
+
+
+def test_explain_takes_names() -> None:
+    assert _run("explain", "acl_error_rt_dev_setup_error").output.startswith("507033  ACL_ERROR_RT_DEV_SETUP_ERROR")
+
+
 def test_explain_reads_a_log_and_prints_json() -> None:
     result = _run("explain", "--json", stdin="x error code is 507899\nlibhccl.so: cannot open shared object file\n")
     assert [answer["code"] for answer in json.loads(result.stdout)] == ["507899", "no-toolkit"]

@@ -4,7 +4,7 @@ import io
 
 import pytest
 from rlinf_npu.doctor import logscan, tables
-from rlinf_npu.doctor.explain import UNDOCUMENTED, Explanation, explain, explain_log
+from rlinf_npu.doctor.explain import UNDOCUMENTED, Explanation, explain, explain_log, is_code
 from rlinf_npu.doctor.literals import necessary
 
 LOG = """\
@@ -91,13 +91,18 @@ def test_known_code(code: str) -> None:
     assert answer.name and answer.documented.startswith("https://") and answer.meaning != UNDOCUMENTED
 
 
+def test_every_code_of_the_table_has_the_form_of_one() -> None:
+    assert [code for code in tables.codes() if not is_code(code)] == []
+
+
 def test_family() -> None:
     assert "Internal error" in explain("EZ9999").meaning
     assert "5xxxxx" in explain("599999").meaning and explain("599999").name == ""
 
 
-@pytest.mark.parametrize("code", ["EJ0002", "E99998", "-8999", "hccl:77", "nonsense"])
+@pytest.mark.parametrize("code", ["EJ0002", "E99998", "-8999", "hccl:77", "999999"])
 def test_undocumented_code_says_so(code: str) -> None:
+    assert is_code(code)
     answer = explain(code)
     assert answer.meaning == UNDOCUMENTED and answer.documented == "" and answer.name == ""
 
