@@ -1,6 +1,5 @@
 """Pull a release by its digest, from whichever registry has it; it gets its name here last."""
 
-import re
 import shutil
 import time
 from collections.abc import Iterable, Sequence
@@ -33,29 +32,19 @@ from imagekit.registry import (
     parse,
 )
 from imagekit.registry import Manifest as RegistryManifest
+from imagekit.registry.words import find_kind, shorten
 
 COSIGN_SECONDS = 120.0
 DOCKER_ZSTD = "application/vnd.docker.image.rootfs.diff.tar.zstd"  # in no specification; BuildKit writes it
 
-# What the engine says when a pull fails, first match wins. Another registry may help with the kinds that have a class.
-CAUSES: tuple[tuple[str, type[Problem], str, str], ...] = (
-    ("no space left", Problem, "the disk of the Docker engine filled up", "free some; what is complete is kept"),
-    ("unauthorized|authentication required|denied|no basic auth", Unauthorised, "not authorised", "docker login"),
-    ("x509|certificate", Untrusted, "its TLS certificate is not trusted by the engine", "docs/pull.md: certificates"),
-    (
-        "unexpected commit|digest|size validation|checksum|verification failed|failed precondition|invalid tar|gzip:",
-        Altered,
-        "its content is not what the digest promises",
-        "tell whoever runs it; another REGISTRY= may do",
-    ),
-    ("manifest unknown|name unknown|not found", NotFound, "it has no such image", "see REGISTRY="),
-    (
-        "refused|no such host|timeout|EOF|reset|deadline|unreachable|server misbehaving|unavailable|50[0234] ",
-        Unreachable,
-        "it does not answer, or broke off",
-        "again: what is complete is kept",
-    ),
-)
+# What to do; another registry may help with each of them.
+FIXES: dict[type[Problem], str] = {
+    Unauthorised: "docker login {host}",
+    Untrusted: "docs/pull.md: certificates",
+    Altered: "tell whoever runs it; another REGISTRY= may do",
+    NotFound: "see REGISTRY=",
+    Unreachable: "again: what is complete is kept",
+}
 
 
 @dataclass(frozen=True)
@@ -214,16 +203,15 @@ def _arrived(engine: Engine, checked: Checked) -> Image:
 
 def explain(text: str, reference: Reference) -> Problem:
     """Return what the engine's words mean."""
-    line = " ".join(text.split())
-    for pattern, kind, what, fix in CAUSES:
-        if re.search(pattern, line, re.IGNORECASE):
-            return kind(f"{reference.host}/{reference.name}: {what}: {_short(line)}", fix)
-    return Problem(f"pulling {reference} failed: {_short(line)}", "see the engine's log")
-
-
-def _short(line: str) -> str:
-    """The end of Go's chain of errors is the cause."""
-    return line if len(line) <= 160 else f"... {line[-150:]}"
+    where, short = f"{reference.host}/{reference.name}", shorten(text)
+    if "no space left" in text:
+        return Problem(
+            f"{where}: the disk of the Docker engine filled up: {short}", "free some; what is complete is kept"
+        )
+    if found := find_kind(text):
+        kind, what = found
+        return kind(f"{where}: {what}: {short}", FIXES[kind].format(host=reference.host))
+    return Problem(f"pulling {reference} failed: {short}", "see the engine's log")
 
 
 def moved_line(pulled: Pulled) -> str:

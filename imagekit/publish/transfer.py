@@ -1,6 +1,5 @@
 """Images between the engine and a registry: by the SDK, with progress, and again when the network gives way."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -11,28 +10,31 @@ from requests.exceptions import RequestException
 from rich.console import Console
 
 from imagekit.carry.meter import Advance, meter
+from imagekit.errors import Problem
 from imagekit.registry import (
     Altered,
     Credentials,
     Descriptor,
     Manifest,
     Reference,
+    Refused,
     RegistryClient,
     Unauthorised,
+    Unreachable,
+    Untrusted,
     engine_login,
 )
 from imagekit.registry import NotFound as NoSuchImage
-from imagekit.registry.errors import Refused, Unreachable
+from imagekit.registry.words import find_kind, shorten
 
 PAUSES = (1.0, 4.0)  # seconds between attempts; layers that have arrived are not sent again
-KINDS: tuple[tuple[str, type[Unreachable | Unauthorised | Altered | NoSuchImage], str], ...] = (
-    (r"unauthori[sz]ed|denied|authentication required|no basic auth|forbidden", Unauthorised, "docker login {host}"),
-    (r"failed commit on ref|unexpected digest|digest mismatch|failed verification|unexpected commit", Altered,
-     "the registry's copy is damaged: push the image again"),
-    (r"not found|manifest unknown|does not exist|repository name not known", NoSuchImage, "check name and digest"),
-    (r"refused|reset|EOF|closed network|timeout|timed out|broken pipe|no route|no such host|server closed|50[0234]"
-     r"|unavailable|too many requests|tls: ", Unreachable, "is it up? The next run sends only what is missing"),
-)  # fmt: skip
+FIXES: dict[type[Problem], str] = {
+    Unauthorised: "docker login {host}",
+    Untrusted: "docs/pull.md: certificates",
+    Altered: "the registry's copy is damaged: push the image again",
+    NoSuchImage: "check name and digest",
+    Unreachable: "is it up? The next run sends only what is missing",
+}
 
 
 def push(docker: DockerClient, local: str, target: Reference, login: Credentials | None, console: Console) -> str:
@@ -115,11 +117,10 @@ def _watched(
 
 def classify(text: str, reference: Reference) -> Unreachable | Unauthorised | Altered | NoSuchImage | Refused:
     """Turn the engine's words into a kind of error."""
-    short = text.strip().rpartition(": ")[2][:200] if len(text) > 200 else text.strip()
-    for pattern, kind, fix in KINDS:
-        if re.search(pattern, text, re.IGNORECASE):
-            return kind(f"{reference}: {short}", fix.format(host=reference.host))
-    return Refused(f"{reference}: {short}", "see the engine's and the registry's log")
+    if found := find_kind(text):
+        kind, what = found
+        return kind(f"{reference}: {what}: {shorten(text)}", FIXES[kind].format(host=reference.host))
+    return Refused(f"{reference}: {shorten(text)}", "see the engine's and the registry's log")
 
 
 def _again(attempt: Callable[[], str], reference: Reference) -> str:

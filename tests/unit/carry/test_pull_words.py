@@ -35,6 +35,10 @@ HERE, MOVED, SMALL = ("sha256:" + letter * 64 for letter in "123")
         ("unexpected EOF", Unreachable, "it does not answer, or broke off"),
         ("filesystem layer verification failed for digest sha256:12", Altered, "not what the digest promises"),
         ("unexpected commit digest sha256:1, expected sha256:2: failed precondition", Altered, "not what the digest"),
+        ("PUT https://r/v2/x/blobs/uploads/1?digest=sha256%3A12: 503 Service Unavailable", Unreachable, "broke off"),
+        ("write: broken pipe", Unreachable, "broke off"),
+        ("toomanyrequests: too many requests", Unreachable, "broke off"),
+        ("failed to resolve reference r/x@sha256:5025033: odd", Problem, "pulling registry.example/ns/rlinf-npu"),
         ("something else", Problem, "pulling registry.example/ns/rlinf-npu"),
     ],
 )

@@ -18,7 +18,7 @@ from imagekit.publish.junit import outcomes
 from imagekit.publish.place import by_digest, repository
 from imagekit.publish.sbom import Package, packages
 from imagekit.publish.scanners import Found, Scan
-from imagekit.registry import Altered, Reference, Unauthorised, Unreachable, canonical
+from imagekit.registry import Altered, NotFound, Reference, Unauthorised, Unreachable, Untrusted, canonical
 
 TODAY = date(2026, 11, 29)
 IMAGE = Reference("h.io", "us/rlinf-npu", "", "sha256:" + "a" * 64)
@@ -483,7 +483,8 @@ def test_only_green_results_are_kept(tmp_path: Path) -> None:
         ("dial tcp 10.0.0.1:443: connect: connection refused", Unreachable),
         ("received unexpected HTTP status: 503 Service Unavailable", Unreachable),
         ("failed commit on ref \"layer\": unexpected commit digest sha256:1, expected sha256:2", Altered),
-        ("manifest unknown: manifest unknown", Problem),
+        ("tls: failed to verify certificate: x509: unknown authority", Untrusted),
+        ("manifest unknown: manifest unknown", NotFound),
         ("something new", Problem),
     ],
 )  # fmt: skip
