@@ -38,5 +38,14 @@ def test_everything_imports(outcome: dict[str, dict[str, str]]) -> None:
     assert {name: error for name, error in outcome["failures"].items() if name not in NOT_ALONE} == {}
 
 
+def test_torch_npu_does_not_complain_that_root_owns_what_is_installed(npus: Callable[[int], Container]) -> None:
+    done = npus(1).python("import torch_npu, warnings; warnings.warn('others are seen')", user="1000")
+    assert done.ok, done.err
+    assert "owner" not in done.err
+    assert "others are seen" in done.err
+    told = npus(1).python("import torch_npu", user="1000", env={"PYTHONWARNINGS": ""})
+    assert "owner" in told.err, "the filter is not needed any more"
+
+
 def test_the_reasons_are_still_needed(outcome: dict[str, dict[str, str]]) -> None:
     assert NOT_ALONE.keys() - outcome["failures"].keys() == set()
