@@ -23,10 +23,11 @@ def unreadable(problem: OSError) -> Finding:
     barrier = _barrier(path)
     state = barrier.stat()
     uid, gid = os.geteuid(), os.getegid()
+    given = f"chown -R {uid}:{gid}, or RUN_AS={state.st_uid}:{state.st_gid} in .env"
     return error(
         barrier,
         f"uid {uid} may not read it: it belongs to {state.st_uid}:{state.st_gid}, mode {state.st_mode & 0o777:o}",
-        f"on the host: chown -R {uid}:{gid}, or RUN_AS={state.st_uid}:{state.st_gid} in .env",
+        f"on the host: {'chmod -R u+rX' if uid == state.st_uid else given}",
     )
 
 
