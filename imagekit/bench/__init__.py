@@ -13,6 +13,7 @@ from imagekit.bench.builds import build_rows
 from imagekit.bench.common import Row
 from imagekit.bench.overhead import recap_overhead
 from imagekit.bench.seed import seed_rows
+from imagekit.bench.start import start_rows
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, Platform
@@ -20,7 +21,7 @@ from imagekit.network import NetworkSettings
 from imagekit.process import Say
 
 REPORT = ROOT / "reports" / "bench.json"
-PARTS = ("build", "overhead", "seed")
+PARTS = ("build", "start", "overhead", "seed")
 
 
 def pick(only: str) -> tuple[str, ...]:
@@ -47,6 +48,8 @@ def run(
     rows = []
     if "build" in parts:
         rows += build_rows(manifest, engine, platform, network, say, repeat)
+    if "start" in parts:
+        rows += start_rows(manifest, engine, platform, say, repeat)
     if "overhead" in parts:
         rows += recap_overhead(manifest, engine, platform, say, repeat)
     if "seed" in parts:

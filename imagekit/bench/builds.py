@@ -1,30 +1,20 @@
 """What builds cost: size, a change, the package step against bare uv."""
 
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, layers, median
+from imagekit.bench.changes import change_rows, update_row
+from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, median
 from imagekit.builder import unpacked_size
 from imagekit.engine import Engine
 from imagekit.locks import LOCKS
 from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.process import Say
-
-
-def edit_and_build(engine: Engine, platform: Platform, folder: Path, name: str) -> tuple[float, int]:
-    """Add a comment to one file of a copy; return the seconds of the rebuild and the bytes of its new layers."""
-    before = layers(engine, built_tag(folder, platform))
-    with (folder / name).open("a", encoding="utf-8") as file:
-        file.write(f"# {time.time_ns()}\n")
-    seconds = build(folder)
-    after = layers(engine, built_tag(folder, platform))
-    return seconds, sum(size for layer, size in after.items() if layer not in before)
 
 
 def packages_ours(manifest: Manifest, engine: Engine, base: str, secrets: dict[str, Path], folder: Path) -> float:
@@ -69,7 +59,7 @@ def packages_bare(manifest: Manifest, engine: Engine, base: str, secrets: dict[s
 def build_rows(
     manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int
 ) -> list[Row]:
-    """Measure builds: size, a change, the package step."""
+    """Measure builds: size, no change, changes, what an update brings, the package step."""
     rows = []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = Path(scratch) / "checkout"
@@ -86,14 +76,8 @@ def build_rows(
         )
         seconds = median(lambda: build(folder), repeat, say, "no change")
         rows.append(Row("no change", f"{seconds:.1f} s", "", "", "10 s"))
-        for label, name in (
-            ("one NPU fix edited", "runtime/rlinf_npu/npufix/fixes/worker_set_device.py"),
-            ("one runtime file edited", "runtime/rlinf_npu/recap/cli.py"),
-        ):
-            figures = [edit_and_build(engine, platform, folder, name) for _ in range(repeat)]
-            seconds, new = statistics.median(f[0] for f in figures), max(f[1] for f in figures)
-            say(f"  {label}: {seconds:.1f} s, {new / 1e6:.1f} MB")
-            rows.append(Row(label, f"{seconds:.1f} s, {new / 1e6:.1f} MB new", "", "", "15 s, 10 MB"))
+        rows += change_rows(engine, platform, folder, say, repeat)
+        rows.append(update_row(manifest, engine, platform, folder, say))
         with network.secrets() as secrets:
             ours = median(
                 lambda: packages_ours(manifest, engine, base, secrets, folder), repeat, say, "our package step"

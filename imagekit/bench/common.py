@@ -10,11 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from imagekit.compose.record import find_either
+from imagekit.compose.host import simulated_mounts
+from imagekit.compose.record import find_built, find_either
+from imagekit.compose.render import sim_services
 from imagekit.engine import Engine
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT, Platform
+from imagekit.manifest import ROOT, Manifest, Platform
+from imagekit.planner import SIM_DRIVER
 from imagekit.process import Say
+from imagekit.tags import SIM
 
 IMAGES = ROOT / "images"
 
@@ -72,6 +76,23 @@ def built_tag(folder: Path, platform: Platform, name: str = "rlinf-npu") -> str:
     if found := find_either(folder / "build", name, platform.arch):
         return found.reference
     raise Problem("no image has been built", "make image")
+
+
+def simulated_run(manifest: Manifest, platform: Platform) -> tuple[list[str], str]:
+    """Return options of `docker run` for the simulated image with its cards, and the image.
+
+    Raises:
+        Problem: no simulated image has been built.
+    """
+    built = find_built(ROOT / "build", "rlinf-npu", platform.arch, SIM)
+    if built is None:
+        raise Problem("no simulated image has been built", "make image BASE=sim")
+    mounts = simulated_mounts(manifest.devices, ROOT / "build" / SIM_DRIVER / platform.arch)
+    cards = sim_services(built, mounts, manifest.devices)["cards"]
+    options = [f"--user={cards['user']}", "--env=HOME=/tmp", *(f"--device={device}" for device in cards["devices"])]
+    options += [f"--env={name}={cards['environment'][name]}" for name in manifest.devices.visible]
+    options += [f"--volume={m['source']}:{m['target']}:ro" for m in cards["volumes"] if m["type"] == "bind"]
+    return options, built.reference
 
 
 @contextmanager

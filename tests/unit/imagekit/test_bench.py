@@ -3,7 +3,9 @@
 import pytest
 
 from imagekit.bench import PARTS, pick
+from imagekit.bench.changes import Change, changes
 from imagekit.errors import Problem
+from imagekit.manifest import ROOT
 
 
 def test_all_or_one() -> None:
@@ -12,6 +14,12 @@ def test_all_or_one() -> None:
 
 
 def test_an_unknown_part_is_wrong_usage() -> None:
-    with pytest.raises(Problem, match="--only speed: no such part; one of build, overhead") as raised:
+    with pytest.raises(Problem, match="--only speed: no such part; one of build, start, overhead, seed") as raised:
         pick("speed")
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("change", changes("x86_64"), ids=lambda change: change.label)
+def test_every_change_changes_its_file_and_each_time_differently(change: Change) -> None:
+    text = (ROOT / change.file).read_text(encoding="utf-8")
+    assert len({text, change.edit(text), change.edit(text)}) == 3

@@ -37,7 +37,7 @@ def stop(number, frame):
     pathlib.Path('saved').write_text('x'); sys.exit(75)
 signal.signal(signal.SIGTERM, stop); print('up', flush=True); time.sleep(60)
 """
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
 
 class FakeStep(Step):
@@ -71,7 +71,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def context(config: Config, tmp_path: Path, said: list[str]) -> Context:
-    quick = {"silence": 20.0, "after_error": 1.0, "stop_grace": 1.0}
+    quick = {"silence": 20.0, "after_error": 0.2, "stop_grace": 0.2}
     changed = config.model_copy(update={"watchdog": config.watchdog.model_copy(update=quick)})
     return Context(changed, Run(tmp_path / "run"), Source(tmp_path), 1, said.append)
 
@@ -165,7 +165,7 @@ def stop_soon(context: Context, text: bytes) -> None:
             logs = list(context.run.root.glob("logs/returns/*/run.log"))
             if logs and logs[0].read_bytes().splitlines()[-1:] == [text]:
                 break
-            time.sleep(0.05)
+            time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -186,7 +186,7 @@ def test_sigterm_is_handed_on_and_the_step_saves(context: Context, monkeypatch: 
 
 
 def test_a_deaf_step_is_killed_after_the_grace(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    stop_soon(context, b"up")
     with pytest.raises(Stopped, match="before a checkpoint"):
         run(FakeStep(DEAF), context, monkeypatch)
 
