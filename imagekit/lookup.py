@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -56,8 +57,12 @@ def pick_mirror(manifest: Manifest, name: str, use_mirrors: str = "") -> Mirror 
     return manifest.mirrors[name]
 
 
+@cache
 def git(*arguments: str) -> str:
-    """Return what git says of this checkout, or an empty string (no git, or an unpacked archive)."""
+    """Return what git says of this checkout, or an empty string (no git, or an unpacked archive).
+
+    Asked once: one command speaks of one state of the checkout, however long it runs.
+    """
     try:
         run = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -12,6 +12,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def tar(**files: bytes) -> bytes:
     return target.getvalue()
 
 
-def zstd(content: bytes) -> bytes:
-    """One frame, by the same library that reads it."""
+@cache  # finding it starts a process
+def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
     library.ZSTD_compressBound.restype = library.ZSTD_compress.restype = ctypes.c_size_t
     library.ZSTD_compressBound.argtypes = (ctypes.c_size_t,)
@@ -52,6 +53,12 @@ def zstd(content: bytes) -> bytes:
         ctypes.c_size_t,
         ctypes.c_int,
     )
+    return library
+
+
+def zstd(content: bytes) -> bytes:
+    """One frame, by the same library that reads it."""
+    library = _library()
     room = library.ZSTD_compressBound(len(content))
     target = ctypes.create_string_buffer(room)
     size = library.ZSTD_compress(target, room, content, len(content), 1)
