@@ -2,10 +2,12 @@
 
 import errno
 import os
+import shutil
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from rlinf_npu.recap import engine as engine_module
 from rlinf_npu.recap import lock, process
 from rlinf_npu.recap.config import Config
 from rlinf_npu.recap.engine import Engine, plan
-from rlinf_npu.recap.environment import RUN_MARK, run_mark
+from rlinf_npu.recap.environment import RUN_MARK, ray_dir, run_mark
 from rlinf_npu.recap.errors import StepFailed, Stopped
 from rlinf_npu.recap.fingerprint import file_digest
 from rlinf_npu.recap.health import health
@@ -70,10 +72,12 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def context(config: Config, tmp_path: Path, said: list[str]) -> Context:
+def context(config: Config, tmp_path: Path, said: list[str]) -> Iterator[Context]:
     quick = {"silence": 20.0, "after_error": 0.2, "stop_grace": 0.2}
     changed = config.model_copy(update={"watchdog": config.watchdog.model_copy(update=quick)})
-    return Context(changed, Run(tmp_path / "run"), Source(tmp_path), 1, said.append)
+    context = Context(changed, Run(tmp_path / "run"), Source(tmp_path), 1, said.append)
+    yield context
+    shutil.rmtree(ray_dir(context.run), ignore_errors=True)  # a failed run leaves Ray's logs
 
 
 @pytest.fixture(autouse=True)
