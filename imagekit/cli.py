@@ -18,6 +18,7 @@ from imagekit import (
     bump_cli,
     carry_cli,
     compose_cli,
+    installers,
     locks,
     lookup,
     publish_cli,
@@ -58,6 +59,12 @@ SourceOption = Annotated[
 TorchOption = Annotated[
     str, typer.Option("--torch", envvar="TORCH", help="Torch on x86-64 from: auto | cpu (PyTorch's index) | pypi")
 ]
+InstallerOption = Annotated[
+    str,
+    typer.Option(
+        "--installer", envvar="INSTALLER", help="Python set by: lock | upstream (RLinf's own requirements/install.sh)"
+    ),
+]
 MirrorOption = Annotated[
     str, typer.Option("--mirror", envvar="MIRROR", help="One of the mirrors of images.toml, for example cn.")
 ]
@@ -82,6 +89,7 @@ def _wanted(
     base: str,
     source: str,
     torch: str,
+    installer: str,
     mirror: str,
     use_mirrors: str,
     fixes: bool,
@@ -95,7 +103,10 @@ def _wanted(
     source, torch = source or manifest.defaults.source, torch or manifest.defaults.torch
     rlinf_source.check_wanted(source)
     torch_wheels.check_wanted(torch)
-    return lookup.Wanted(where, native, base, source, picked, torch, fixes, no_cache)
+    by = installers.check_wanted(installer or manifest.defaults.installer, source, torch)
+    if by == "upstream":  # only a checkout has it, and it says itself where torch comes from
+        source, torch = source if source != "auto" else "git", "pypi"
+    return lookup.Wanted(where, native, base, source, picked, torch, fixes, no_cache, by)
 
 
 def _names(manifest: Manifest, names: list[str] | None) -> list[str]:
@@ -112,6 +123,7 @@ def plan(
     base: BaseOption = "",
     source: SourceOption = "",
     torch: TorchOption = "",
+    installer: InstallerOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
     no_fixes: NoFixes = False,
@@ -119,7 +131,8 @@ def plan(
 ) -> None:
     """Print what would be built and write the bake file. No Docker, no network."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, platform, base, source, torch, mirror, use_mirrors, not no_fixes, False)
+    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, False)
+    manifest = installers.as_installed(manifest, wanted.installer)
     request = lookup.offline_request(manifest, wanted)
     write_inputs(manifest, request)
     chosen = _names(manifest, names)
@@ -147,6 +160,7 @@ def image(
     base: BaseOption = "",
     source: SourceOption = "",
     torch: TorchOption = "",
+    installer: InstallerOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
     no_fixes: NoFixes = False,
@@ -156,7 +170,8 @@ def image(
     start = time.monotonic()
     manifest = load_manifest()
     chosen = _names(manifest, names)
-    wanted = _wanted(manifest, platform, base, source, torch, mirror, use_mirrors, not no_fixes, no_cache)
+    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, no_cache)
+    manifest = installers.as_installed(manifest, wanted.installer)
     prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
     check_disk(Path(engine.client().info()["DockerRootDir"]), _disk_need(manifest, engine))
@@ -188,18 +203,22 @@ def _look_up(
     """Find out what is in reach, everything at once, and decide."""
     seconds, cache, where = prober.seconds, lookup.CACHE, wanted.platform
     local = LocalImages(engine, where)
+    fetched = installers.upstream_probes(manifest, wanted.installer, wanted.mirror, network, seconds)
     prober.ask(
         [
             *base_probes(manifest, local, wanted.base, network),
             *rlinf_source.source_probes(manifest, wanted.source, wanted.mirror, network, cache, seconds),
             *torch_wheels.torch_probes(manifest, wanted.torch, where, network, seconds),
+            *fetched,
         ]
     )
+    installers.check_reach(manifest, wanted.source, fetched, prober, say)
     base = resolve_base(manifest, local, wanted.base, network, say, prober)
     source = rlinf_source.resolve_source(manifest, wanted.source, wanted.mirror, network, cache, say, prober)
     torch = torch_wheels.choose(manifest, wanted.torch, where, network, prober, say)
     links = torch_wheels.pages(manifest, network) if torch == "cpu" else ()
-    return _Found(base, source, torch, replace(network, find_links=links))
+    argument = manifest.upstream.mirror_argument if wanted.mirror else ""
+    return _Found(base, source, torch, replace(network, find_links=links, install_mirror=argument))
 
 
 def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:
@@ -215,6 +234,7 @@ def _remember(flavour: Flavour, rows: list[Built], timeline: list[dict[str, Any]
         "platform": flavour.platform.name,
         "base": flavour.base,
         "fixes": flavour.fixes,
+        "installer": flavour.installer,
         "images": {row.name: {"tags": row.tags, "digest": row.digest, "size": row.size} for row in rows},
     }
     stem = flavour.platform.arch + flavour.suffix

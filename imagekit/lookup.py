@@ -12,7 +12,7 @@ from typing import Literal
 
 from imagekit.base import ResolvedBase
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT, Manifest, Mirror, Platform
+from imagekit.manifest import ROOT, Installer, Manifest, Mirror, Platform
 from imagekit.planner import Request
 from imagekit.rlinf_source import RlinfSource
 from imagekit.tags import Flavour
@@ -33,6 +33,7 @@ class Wanted:
     torch: str = "auto"
     fixes: bool = True
     no_cache: bool = False
+    installer: Installer = "lock"
 
 
 def pick_platform(manifest: Manifest, name: str) -> tuple[Platform, bool]:
@@ -107,7 +108,9 @@ def make_request(
 ) -> Request:
     """Put the answers together."""
     rlinf = source.version if source.kind == "pypi" else f"{source.version}-{source.kind[0]}{source.revision[:7]}"
-    flavour = Flavour(base.kind, base.os, rlinf, our_revision(), wanted.platform, wanted.native, wanted.fixes)
+    flavour = Flavour(
+        base.kind, base.os, rlinf, our_revision(), wanted.platform, wanted.native, wanted.fixes, wanted.installer
+    )
     return Request(
         flavour=flavour,
         rlinf_kind=source.kind,

@@ -15,6 +15,7 @@ MANIFEST = ROOT / "images.toml"
 
 Version = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*([.-]?(rc|post|dev|a|b)\d+)*$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Installer = Literal["lock", "upstream"]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 
 
@@ -60,6 +61,7 @@ class Defaults(Model):
     base: Literal["auto", "cann", "sim"]
     source: str
     torch: Literal["auto", "cpu", "pypi"]
+    installer: Installer
     probe_seconds: Annotated[float, Field(gt=0, le=60)]
     disk_gib: Annotated[float, Field(gt=0)]
 
@@ -71,6 +73,18 @@ class Rlinf(Model):
     revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
     pypi_sha256: Sha256
     paths: list[str]
+
+
+class Upstream(Model):
+    """RLinf's own installer: how it is called, what it asks for, and what is taken out again (patterns)."""
+
+    arguments: Annotated[list[str], Field(min_length=1)]
+    mirror_argument: str
+    torch_npu: str
+    assets: str
+    git: list[str]
+    pages: list[str]
+    strip: Annotated[list[str], Field(min_length=1)]
 
 
 class CannBase(Model):
@@ -132,6 +146,7 @@ class Mirror(Model):
     git_prefix: str
     repositories: list[str]
     pytorch: Annotated[list[str], Field(min_length=1)]
+    huggingface: str
 
 
 class EngineSpec(Model):
@@ -309,6 +324,7 @@ class Manifest(Model):
     versions: Versions
     defaults: Defaults
     rlinf: Rlinf
+    upstream: Upstream
     base: Base
     image: Annotated[list[Image], Field(min_length=1)]
     platform: Annotated[list[Platform], Field(min_length=1)]

@@ -1,7 +1,7 @@
 """How this machine reaches the outside: CA bundle, proxy, package index, mirrors.
 
-Builds get it as two BuildKit secrets, `ca` and `net` (read by images/common/with-net), never as a layer or an argument:
-an index URL or a proxy may hold a password, so nothing here is ever printed.
+Builds get it as BuildKit secrets, never as a layer or an argument: `ca` and `net` (read by images/common/with-net), and
+`gitconfig` (for RLinf's own installer). An index URL or a proxy may hold a password, so nothing here is ever printed.
 """
 
 import contextlib
@@ -41,7 +41,9 @@ class NetworkSettings:
         git_prefix: text put before https://github.com/ URLs, empty for none.
         repositories: the mirror's repositories of the vendor image, tried first.
         torch_pages: the mirror's pages of PyTorch's CPU wheels.
+        install_mirror: argument that makes RLinf's own installer take its mirrors, empty for none.
         find_links: pages that uv may take wheels from beside the index.
+        git_rewrites: (URL, what it replaces) of this user's own git configuration, as far as a build can reach it.
     """
 
     ca: Path | None = None
@@ -53,7 +55,9 @@ class NetworkSettings:
     git_prefix: str = ""
     repositories: tuple[str, ...] = ()
     torch_pages: tuple[str, ...] = ()
+    install_mirror: str = ""
     find_links: tuple[str, ...] = ()
+    git_rewrites: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def from_host(
@@ -74,6 +78,7 @@ class NetworkSettings:
             git_prefix=mirror.git_prefix if mirror else "",
             repositories=tuple(mirror.repositories) if mirror else (),
             torch_pages=tuple(mirror.pytorch) if mirror else (),
+            git_rewrites=_find_rewrites(environ),
         )
 
     def warnings(self) -> list[str]:
@@ -108,10 +113,14 @@ class NetworkSettings:
         """Write the build secrets into `folder` and remove them afterwards.
 
         Yields:
-            Path by secret id: `ca` (PEM, empty when there is none) and `net` (KEY=VALUE lines for a shell).
+            Path by secret id: `ca` (PEM, empty when there is none), `net` (KEY=VALUE lines for a shell), `gitconfig`.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        content = {"ca": self.ca.read_bytes() if self.ca else b"", "net": self._net().encode()}
+        content = {
+            "ca": self.ca.read_bytes() if self.ca else b"",
+            "net": self._net().encode(),
+            "gitconfig": self._gitconfig().encode(),
+        }
         paths = {name: folder / name for name in content}
         try:
             for name, path in paths.items():
@@ -132,8 +141,14 @@ class NetworkSettings:
             "UV_DEFAULT_INDEX": self.index,
             "PIP_INDEX_URL": self.index,
             "UV_FIND_LINKS": ",".join(self.find_links),
+            "INSTALL_MIRROR": self.install_mirror,
         }
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items() if value)
+
+    def _gitconfig(self) -> str:
+        """Without the mirror's prefix: RLinf's installer, the only reader, sets that itself."""
+        quoted = [(_quote(url), _quote(replaced)) for url, replaced in self.git_rewrites]
+        return "".join(f"[url {url}]\n\tinsteadOf = {replaced}\n" for url, replaced in quoted)
 
 
 def find_ca(environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Path | None:
@@ -184,6 +199,19 @@ def _git_rewrite(prefix: str, environ: Mapping[str, str]) -> dict[str, str]:
         f"GIT_CONFIG_KEY_{count}": f"url.{prefix}{GITHUB}.insteadOf",
         f"GIT_CONFIG_VALUE_{count}": GITHUB,
     }
+
+
+def _find_rewrites(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The user's `url.<URL>.insteadOf` that a build can use: no local path, no server that asks for an ssh key."""
+    shown = run(("git", "config", "--null", "--get-regexp", r"^url\..*\.insteadof$"), seconds=10, env=dict(environ))
+    pairs = [entry.partition("\n")[::2] for entry in shown.out.split("\0") if entry] if shown.ok else []
+    found = [(key.removeprefix("url.").rpartition(".")[0], replaced) for key, replaced in pairs]
+    return tuple((url, replaced) for url, replaced in found if url.startswith(("http://", "https://", "git://")))
+
+
+def _quote(text: str) -> str:
+    """As git's configuration files want it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _write_private(path: Path, content: bytes) -> None:

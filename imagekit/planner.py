@@ -74,6 +74,7 @@ def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]
             f"{ours}.rlinf.source": request.rlinf_kind,
             f"{ours}.rlinf.revision": request.rlinf_revision,
             f"{ours}.fixes": "npufix" if flavour.fixes else "none",
+            f"{ours}.installer": flavour.installer,
         }
     return result
 
@@ -87,6 +88,7 @@ def facts(manifest: Manifest, request: Request) -> dict[str, Any]:
         "os": request.flavour.os,
         "rlinf": {"source": request.rlinf_kind, "revision": request.rlinf_revision, "version": request.flavour.rlinf},
         "fixes": request.flavour.fixes,
+        "installer": request.flavour.installer,
         "devices": manifest.devices.model_dump(),
         "mounts": [mount.model_dump() for mount in manifest.devices.mounts],
         "python": {
@@ -138,9 +140,27 @@ def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, 
             "OWNER_UID": str(manifest.devices.uid),
             "OWNER_GID": str(manifest.devices.gid),
         },
-        "rlinf-npu": {"UV_VERSION": versions.uv, "NPU_FIXES": "1" if request.flavour.fixes else "0"},
+        "rlinf-npu": {
+            "UV_VERSION": versions.uv,
+            "NPU_FIXES": "1" if request.flavour.fixes else "0",
+            "INSTALLER": request.flavour.installer,
+        },
     }
+    if image.name == "rlinf-npu" and request.flavour.installer == "upstream":
+        own[image.name] |= _upstream_arguments(manifest)
     return everywhere | own.get(image.name, {})
+
+
+def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
+    """What images/rlinf-npu/upstream/install reads."""
+    versions = manifest.versions
+    names = {"torch": versions.torch, "torchvision": versions.torchvision, "torch-npu": versions.torch_npu}
+    return {
+        "INSTALL_ARGUMENTS": " ".join(manifest.upstream.arguments),
+        "STRIP": " ".join(manifest.upstream.strip),
+        "PROMISED": " ".join(f"{name}=={version}" for name, version in names.items()),
+        "ASSETS": manifest.upstream.assets,
+    }
 
 
 def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:

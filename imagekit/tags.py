@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from imagekit.manifest import Manifest, Platform
+from imagekit.manifest import Installer, Manifest, Platform
 
-SIM, UNFIXED = "-sim", "-unfixed"
+SIM, UNFIXED, UPSTREAM = "-sim", "-unfixed", "-upstream"
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,13 @@ class Flavour:
     platform: Platform
     native: bool
     fixes: bool = True
+    installer: Installer = "lock"
 
     @property
     def suffix(self) -> str:
-        """Unfixed and simulated images say so in every tag."""
-        return ("" if self.fixes else UNFIXED) + (SIM if self.base == "sim" else "")
+        """Images by RLinf's own installer, unfixed ones and simulated ones say so in every tag."""
+        installer = UPSTREAM if self.installer == "upstream" else ""
+        return installer + ("" if self.fixes else UNFIXED) + (SIM if self.base == "sim" else "")
 
 
 def cann_part(manifest: Manifest, os: str) -> str:

@@ -90,6 +90,7 @@ def identify(manifest: Manifest, config: Mapping[str, Any]) -> Identity:
         platform=_platform(manifest, config),
         native=True,
         fixes=labels.get(f"{ours}.fixes", "") != "none",
+        installer="upstream" if labels.get(f"{ours}.installer") == "upstream" else "lock",
     )
     return Identity(name, flavour, simulated, content_hash(config), labels)
 

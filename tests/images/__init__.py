@@ -2,6 +2,7 @@
 
 --require-images     an image that is not built is a failure (what make does), not a skip
 IMAGE=[NAME=]REF,..  test these images, by tag or digest, not those of the last `make image`; a gate does
+INSTALLER=upstream   test the last `make image INSTALLER=upstream`; where its packages differ on purpose, a test says so
 UNFIXED_IMAGE=REF    what the before/after tests compare with, in place of the last `make image NO_FIXES=1`
 --patience FACTOR    multiply promised time limits, on a busy machine
 

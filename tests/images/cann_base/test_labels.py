@@ -28,7 +28,7 @@ TAG = re.compile(
     r"(?:(?P<rlinf>\d[\w.]*(?:-[gd][0-9a-f]{7})?)-cann)?"
     r"(?P<cann>\d[\w.]*)-(?P<chip>\w+)-(?P<os>[a-z]+[\d.]+)-py(?P<python>\d+\.\d+)"
     r"(?:-(?P<revision>[0-9a-f]{12}(?:-dirty)?|unversioned))?"
-    r"(?:-(?P<arch>arm64|amd64))?(?P<suffix>(?:-unfixed)?(?:-sim)?)"
+    r"(?:-(?P<arch>arm64|amd64))?(?P<suffix>(?:-upstream)?(?:-unfixed)?(?:-sim)?)"
 )
 
 

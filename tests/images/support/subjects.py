@@ -10,12 +10,12 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import ImageNotFound
 
-from imagekit import lookup
+from imagekit import installers, lookup
 from imagekit.engine import Engine, find_engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.publish.identity import from_inspect, identify, releases
-from imagekit.tags import SIM, UNFIXED
+from imagekit.tags import SIM, UNFIXED, UPSTREAM
 from tests.images.support.container import Container
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -100,6 +100,16 @@ class Subject:
         """True on the simulated base."""
         return self.label("simulated") == "true"
 
+    @property
+    def upstream(self) -> bool:
+        """True when RLinf's own installer filled the environment, not our lock."""
+        return self.label("installer") == "upstream"
+
+    @property
+    def promised(self) -> Manifest:
+        """images.toml with the versions and exclusions that this image's installer leads to."""
+        return installers.as_installed(manifest(), self.label("installer"))
+
     def run(self, command: list[str] | None = None, **options: Any) -> Container:
         """Start a container; see `Container.start`. Without a command: one that waits to be asked."""
         return Container.start(engine(), client(), self.id, command or ["sleep", "infinity"], **options)
@@ -108,11 +118,12 @@ class Subject:
 def record(fixes: bool = True) -> dict[str, Any] | None:
     """What `make image` wrote about its newest build for the platform under test; None when there was none.
 
-    BASE chooses between a simulated and a real one where both were built.
+    BASE chooses between a simulated and a real one where both were built, INSTALLER as for the build.
     """
     arch = lookup.pick_platform(manifest(), os.environ.get("PLATFORM", ""))[0].arch
     suffixes = {"sim": [SIM], "cann": [""]}.get(os.environ.get("BASE", ""), [SIM, ""])
-    files = [ROOT / "build" / f"built-{arch}{'' if fixes else UNFIXED}{suffix}.json" for suffix in suffixes]
+    kind = (UPSTREAM if os.environ.get("INSTALLER") == "upstream" else "") + ("" if fixes else UNFIXED)
+    files = [ROOT / "build" / f"built-{arch}{kind}{suffix}.json" for suffix in suffixes]
     present = sorted((file for file in files if file.is_file()), key=lambda file: file.stat().st_mtime)
     return json.loads(present[-1].read_text(encoding="utf-8")) if present else None
 

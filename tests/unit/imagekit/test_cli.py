@@ -15,7 +15,8 @@ Run = Callable[..., int]
 @pytest.fixture
 def build_py(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run `build.py ARGUMENTS` and return its exit code. Nothing is on PATH: no docker, no git, no network tools."""
-    for name in ("BASE", "PLATFORM", "SOURCE", "TORCH", "MIRROR", "USE_MIRRORS", "NO_FIXES", "SOURCE_DATE_EPOCH"):
+    settings = ("BASE", "PLATFORM", "SOURCE", "TORCH", "INSTALLER", "MIRROR", "USE_MIRRORS", "NO_FIXES")
+    for name in (*settings, "SOURCE_DATE_EPOCH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -51,6 +52,7 @@ def test_plan_needs_no_docker_and_no_network(build_py: Run, tmp_path: Path) -> N
         (("plan", "--platform", "mips"), {}, "error: no platform 'mips'"),
         (("plan", "--mirror", "mars"), {}, "error: no mirrors called 'mars'"),
         (("plan", "--torch", "rocm"), {}, "error: TORCH='rocm' is not a source of torch"),
+        (("plan", "--installer", "pip"), {}, "error: INSTALLER='pip' is not an installer"),
         # before an engine is looked for, let alone installed
         (("image", "--source", "/nowhere"), {}, "error: SOURCE=/nowhere: no such folder"),
         (("image",), {"PROBE_SECONDS": "soon"}, "error: PROBE_SECONDS=soon is not a number of seconds"),
@@ -73,6 +75,17 @@ def test_usage_errors_are_one_line_and_exit_2(
     text = capsys.readouterr().err
     assert text.splitlines()[0] == line
     assert "Traceback" not in text
+
+
+def test_rlinfs_own_installer_needs_its_git_tree(build_py: Run, tmp_path: Path) -> None:
+    """What is on PyPI has no install.sh: `auto` does not fall back to it then."""
+    target = tmp_path / "bake.json"
+    assert build_py("plan", "--output", str(target), INSTALLER="upstream") == 0
+    plan = json.loads(target.read_text(encoding="utf-8"))["target"]["rlinf-npu"]
+    assert plan["args"]["INSTALLER"] == "upstream"
+    assert plan["labels"]["ai.rlinf.npu.rlinf.source"] == "git"
+    assert all("-upstream" in tag for tag in plan["tags"])
+    assert build_py("plan", INSTALLER="upstream", SOURCE="pypi") == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

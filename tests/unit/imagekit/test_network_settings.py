@@ -73,9 +73,9 @@ def test_secrets_go_away_when_the_build_fails(bare: AddProgram) -> None:
     assert not folder.exists()
 
 
-def test_without_any_setting_both_files_are_there_and_empty(bare: AddProgram) -> None:
+def test_without_any_setting_all_files_are_there_and_empty(bare: AddProgram) -> None:
     with NetworkSettings().secrets() as paths:
-        assert {name: path.read_text() for name, path in paths.items()} == {"ca": "", "net": ""}
+        assert {name: path.read_text() for name, path in paths.items()} == {"ca": "", "net": "", "gitconfig": ""}
 
 
 def test_no_text_of_it_shows_a_password(bare: AddProgram, tmp_path: Path) -> None:

@@ -151,6 +151,6 @@ def test_bytecode_of_a_test_run_builds_nothing_again(manifest: Manifest) -> None
     used = {target["context"] for target in targets} | {c for target in targets for c in target["contexts"].values()}
     ours = {Path(context) for context in used if context.startswith((f"{ROOT}/runtime", f"{ROOT}/images/"))}
     with_python = {context for context in ours if any(context.rglob("*.py"))}
-    assert {context.name for context in with_python} == {"runtime", "stubgen", "cann-sim"}
+    assert {context.name for context in with_python} == {"runtime", "stubgen", "cann-sim", "rlinf-npu"}
     for context in with_python:
         assert "**/__pycache__" in (context / ".dockerignore").read_text(encoding="utf-8").splitlines(), context
