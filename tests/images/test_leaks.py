@@ -66,8 +66,12 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     proxy = f"http://someone:{marker}@proxy.{marker}.invalid:3128"
     index = f"https://pypi.{marker}.invalid/simple"
     (folder / "net").write_text(
-        f"HTTPS_PROXY={proxy}\nPIP_INDEX_URL={index}\nUV_DEFAULT_INDEX={index}\nAPT_MIRROR=https://apt.{marker}.invalid\n",
+        f"HTTPS_PROXY={proxy}\nPIP_INDEX_URL={index}\nUV_DEFAULT_INDEX={index}\nAPT_MIRROR=https://apt.{marker}.invalid\n"
+        "INSTALL_MIRROR=--use-mirror\n",
         encoding="utf-8",
+    )
+    (folder / "gitconfig").write_text(
+        f'[url "https://git.{marker}.invalid/"]\n\tinsteadOf = https://github.com/\n', encoding="utf-8"
     )
     return {"folder": str(folder), "marker": marker, "ca": (folder / "ca").read_text(encoding="utf-8")}
 
@@ -82,8 +86,10 @@ def build(everything: list[Subject], canary: dict[str, str]) -> Iterator[Build]:
         tag = f"rlinf-npu-canary:{target}"
         tags.append(tag)
         command = [*engine.docker, "buildx", "build", "--quiet", f"--target={target}", f"--tag={tag}", "--network=none"]
-        command += [f"--secret=id={name},src={canary['folder']}/{name}" for name in ("ca", "net")]
-        command += [f"--build-context=common={ROOT / 'images' / 'common'}", "--no-cache", str(CANARY)]
+        command += [f"--secret=id={name},src={canary['folder']}/{name}" for name in ("ca", "net", "gitconfig")]
+        command += [f"--build-context=common={ROOT / 'images' / 'common'}"]
+        command += [f"--build-context=upstream-src={ROOT / 'images' / 'rlinf-npu' / 'upstream'}", "--no-cache"]
+        command += [str(CANARY)]
         base = client.images.get(everything[0].id)
         base.tag("rlinf-npu-canary", "base")
         tags.append("rlinf-npu-canary:base")
@@ -99,8 +105,10 @@ def build(everything: list[Subject], canary: dict[str, str]) -> Iterator[Build]:
 
 
 def test_with_net_uses_the_secrets_and_leaves_none(build: Build) -> None:
+    """RLinf's own installer too: it writes mirrors into configuration and origins, and its sudo drops variables."""
     found, seen = build("clean")
-    assert seen.split() == ["proxy", "ca", "index", "apt"]  # the step itself did see all of them
+    # the steps themselves did see all of them: first RLinf's installer, then with-net alone
+    assert seen.split() == ["mirror", "proxy", "wget", "git", "apt", "proxy", "ca", "index", "apt"]
     assert found == set()
 
 
