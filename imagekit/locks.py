@@ -31,7 +31,7 @@ def lock_path(platform: Platform) -> Path:
 
 def requirements_text(manifest: Manifest) -> str:
     """Return the requirements to resolve, one a line."""
-    return "".join(f"{manifest.fill(r)}\n" for r in manifest.python.requirements)
+    return "".join(f"{manifest.fill(r)}\n" for r in [*manifest.python.requirements, *manifest.python.own])
 
 
 def overrides_text(manifest: Manifest) -> str:

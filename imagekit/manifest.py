@@ -222,9 +222,10 @@ class CpuWheels(Model):
 
 
 class PythonSet(Model):
-    """Inputs of the locks."""
+    """Inputs of the locks. `own` is what the image itself needs, whoever installs RLinf's requirements."""
 
     requirements: list[str]
+    own: list[str]
     not_installed: list[Name]
     source_builds: list[Name]
     override: list[Override]

@@ -152,7 +152,7 @@ def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, 
 
 
 def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
-    """What images/rlinf-npu/upstream/install reads."""
+    """What images/rlinf-npu/upstream/install reads, and what is added to the result."""
     versions = manifest.versions
     names = {"torch": versions.torch, "torchvision": versions.torchvision, "torch-npu": versions.torch_npu}
     return {
@@ -160,6 +160,7 @@ def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
         "STRIP": " ".join(manifest.upstream.strip),
         "PROMISED": " ".join(f"{name}=={version}" for name, version in names.items()),
         "ASSETS": manifest.upstream.assets,
+        "OWN": " ".join(manifest.python.own),
     }
 
 
