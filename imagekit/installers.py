@@ -42,17 +42,17 @@ def check_wanted(wanted: str, source: str, torch: str) -> Installer:
 
 
 def as_installed(manifest: Manifest, installer: str) -> Manifest:
-    """Return the manifest with the versions and exclusions that this installer leads to."""
+    """Return the manifest with the exclusions, and the known complaints about them, that this installer leads to."""
     if installer != "upstream":
         return manifest
-    versions = manifest.versions.model_copy(update={"torch_npu": manifest.fill(manifest.upstream.torch_npu)})
     exclude = [
         entry.model_copy(update={"names": names})
         for entry in manifest.python.exclude
         if (names := [name for name in entry.names if is_stripped(manifest, name)])
     ]
-    python = manifest.python.model_copy(update={"exclude": exclude})
-    return manifest.model_copy(update={"versions": versions, "python": python})
+    known = [*manifest.python.check_exception, *manifest.upstream.check_exception]
+    python = manifest.python.model_copy(update={"exclude": exclude, "check_exception": known})
+    return manifest.model_copy(update={"python": python})
 
 
 def is_stripped(manifest: Manifest, name: str) -> bool:

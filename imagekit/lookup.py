@@ -107,7 +107,11 @@ def make_request(
     torch: Wheels = "pypi",
 ) -> Request:
     """Put the answers together."""
-    rlinf = source.version if source.kind == "pypi" else f"{source.version}-{source.kind[0]}{source.revision[:7]}"
+    rlinf = (
+        source.version
+        if source.kind == "pypi"
+        else f"{source.version}-{source.kind[0]}{source.revision.removeprefix('dir-')[:7]}"
+    )
     flavour = Flavour(
         base.kind, base.os, rlinf, our_revision(), wanted.platform, wanted.native, wanted.fixes, wanted.installer
     )

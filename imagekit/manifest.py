@@ -75,18 +75,6 @@ class Rlinf(Model):
     paths: list[str]
 
 
-class Upstream(Model):
-    """RLinf's own installer: how it is called, what it asks for, and what is taken out again (patterns)."""
-
-    arguments: Annotated[list[str], Field(min_length=1)]
-    mirror_argument: str
-    torch_npu: str
-    assets: str
-    git: list[str]
-    pages: list[str]
-    strip: Annotated[list[str], Field(min_length=1)]
-
-
 class CannBase(Model):
     """The vendor's image."""
 
@@ -211,6 +199,18 @@ class CheckException(Model):
     package: str
     requires: str
     reason: Annotated[str, Field(min_length=3)]
+
+
+class Upstream(Model):
+    """RLinf's own installer: how it is called, what it asks for, and what is taken out again (patterns)."""
+
+    arguments: Annotated[list[str], Field(min_length=1)]
+    mirror_argument: str
+    assets: str
+    git: list[str]
+    pages: list[str]
+    strip: Annotated[list[str], Field(min_length=1)]
+    check_exception: list[CheckException]
 
 
 class CpuWheels(Model):

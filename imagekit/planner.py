@@ -157,6 +157,7 @@ def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
     names = {"torch": versions.torch, "torchvision": versions.torchvision, "torch-npu": versions.torch_npu}
     return {
         "INSTALL_ARGUMENTS": " ".join(manifest.upstream.arguments),
+        "PAIRED": f"torch-npu=={versions.torch_npu}",
         "STRIP": " ".join(manifest.upstream.strip),
         "PROMISED": " ".join(f"{name}=={version}" for name, version in names.items()),
         "ASSETS": manifest.upstream.assets,

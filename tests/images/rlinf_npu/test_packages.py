@@ -57,8 +57,8 @@ def excuses(exception: CheckException, package: str, requires: str) -> bool:
     return fnmatch.fnmatch(package, exception.package) and fnmatch.fnmatch(requires, exception.requires)
 
 
-def test_pip_check_is_clean_but_for_known_exceptions(complaints: list[tuple[str, str, str]]) -> None:
-    known = manifest().python.check_exception
+def test_pip_check_is_clean_but_for_known_exceptions(subject: Subject, complaints: list[tuple[str, str, str]]) -> None:
+    known = subject.promised.python.check_exception
     left = [c for c in complaints if not any(excuses(exception, c[0], c[1]) for exception in known)]
     assert left == []
 
@@ -68,7 +68,7 @@ def test_no_exception_has_become_superfluous(subject: Subject, complaints: list[
         pytest.skip("some requirements exist on x86-64 only: there the list is complete")
     if subject.label("torch.wheels") == "cpu":
         pytest.skip("PyTorch's CPU wheels ask for less than PyPI's: there the list is complete")
-    known = manifest().python.check_exception
+    known = manifest().upstream.check_exception if subject.upstream else manifest().python.check_exception
     unused = [e for e in known if not any(excuses(e, package, requires) for package, requires, _ in complaints)]
     assert unused == []
 

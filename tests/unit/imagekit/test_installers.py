@@ -8,7 +8,6 @@ import pytest
 from hostkit import AddProgram, Said, Serve
 
 from imagekit import installers, lookup
-from imagekit.compat import is_listed
 from imagekit.errors import Problem
 from imagekit.manifest import Installer, Manifest
 from imagekit.network import NetworkSettings
@@ -55,15 +54,13 @@ def test_where_it_can_work(checkout: Path) -> None:
     assert installers.check_wanted("lock", "pypi", "cpu") == "lock"
 
 
-def test_labels_facts_and_compatibility_follow_what_it_installs(manifest: Manifest) -> None:
+def test_labels_and_facts_follow_what_it_installs(manifest: Manifest) -> None:
     upstream = installers.as_installed(manifest, "upstream")
     request = request_for(manifest, "upstream")
     found = labels(upstream, upstream.get_image("rlinf-npu"), request)
     ours = manifest.project.label_prefix
     assert found[f"{ours}.installer"] == "upstream"
-    assert found[f"{ours}.torch-npu"] == manifest.versions.torch
-    assert is_listed(manifest)
-    assert found[f"{ours}.compatibility"] == "unlisted"  # the pair that it makes is not the vendor's for this CANN
+    assert found[f"{ours}.torch-npu"] == manifest.versions.torch_npu
     known = facts(upstream, request)
     assert known["installer"] == "upstream"
     assert "tensorflow" in known["python"]["excluded"]
@@ -82,7 +79,9 @@ def test_the_plan_calls_it_as_the_manifest_says(manifest: Manifest) -> None:
     arguments = bake(upstream, ["rlinf-npu"], request_for(manifest, "upstream"))["target"]["rlinf-npu"]["args"]
     assert arguments["INSTALLER"] == "upstream"
     assert arguments["INSTALL_ARGUMENTS"] == "--platform ascend embodied --model openpi --env maniskill_libero"
-    assert f"torch-npu=={manifest.versions.torch}" in arguments["PROMISED"].split()
+    assert arguments["PAIRED"] == f"torch-npu=={manifest.versions.torch_npu}"
+    assert arguments["PAIRED"] in arguments["PROMISED"].split()
+    assert {"libcst", "typer"} <= set(arguments["OWN"].split())  # of the fixes and the commands
     assert {"tensorflow*", "torchcodec"} <= set(arguments["STRIP"].split())
     assert not [value for value in arguments.values() if "mirror" in value]  # it comes as a secret
 
