@@ -209,6 +209,7 @@ class Upstream(Model):
     assets: str
     git: list[str]
     pages: list[str]
+    repair: list[Name]
     strip: Annotated[list[str], Field(min_length=1)]
     check_exception: list[CheckException]
 

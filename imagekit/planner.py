@@ -157,12 +157,18 @@ def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
     names = {"torch": versions.torch, "torchvision": versions.torchvision, "torch-npu": versions.torch_npu}
     return {
         "INSTALL_ARGUMENTS": " ".join(manifest.upstream.arguments),
-        "PAIRED": f"torch-npu=={versions.torch_npu}",
+        "REPAIR": " ".join(
+            manifest.fill(r) for r in manifest.python.requirements if _named(r, manifest.upstream.repair)
+        ),
         "STRIP": " ".join(manifest.upstream.strip),
         "PROMISED": " ".join(f"{name}=={version}" for name, version in names.items()),
         "ASSETS": manifest.upstream.assets,
         "OWN": " ".join(manifest.python.own),
     }
+
+
+def _named(requirement: str, names: list[str]) -> bool:
+    return requirement.partition("==")[0] in names
 
 
 def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:

@@ -79,8 +79,9 @@ def test_the_plan_calls_it_as_the_manifest_says(manifest: Manifest) -> None:
     arguments = bake(upstream, ["rlinf-npu"], request_for(manifest, "upstream"))["target"]["rlinf-npu"]["args"]
     assert arguments["INSTALLER"] == "upstream"
     assert arguments["INSTALL_ARGUMENTS"] == "--platform ascend embodied --model openpi --env maniskill_libero"
-    assert arguments["PAIRED"] == f"torch-npu=={manifest.versions.torch_npu}"
-    assert arguments["PAIRED"] in arguments["PROMISED"].split()
+    repaired = dict(each.split("==") for each in arguments["REPAIR"].split())
+    assert repaired.keys() == set(manifest.upstream.repair)
+    assert f"torch-npu=={repaired['torch-npu']}" in arguments["PROMISED"].split()
     assert {"libcst", "typer"} <= set(arguments["OWN"].split())  # of the fixes and the commands
     assert {"tensorflow*", "torchcodec"} <= set(arguments["STRIP"].split())
     assert not [value for value in arguments.values() if "mirror" in value]  # it comes as a secret

@@ -69,7 +69,7 @@ class Place:
             "ASSETS": str(self.root / "assets"),
             "PYTHON": sys.executable,
             "INSTALL_ARGUMENTS": "--platform ascend embodied",
-            "PAIRED": "torch-npu==2.6.0.post3",
+            "REPAIR": "torch-npu==2.6.0.post3 pyarrow==20.0.0",
             "STRIP": "tensorflow* torchcodec flash-attn*",
             "PROMISED": "torch==2.6.0 torch-npu==2.6.0",
             "APT_CONFIG": "/of/with-net",
@@ -149,9 +149,9 @@ def test_what_breaks_on_an_npu_is_uninstalled(made: Place) -> None:
     assert made.log("uv")[1:] == [f"{made.root}/venv pip uninstall tensorflow tensorflow-graphics torchcodec"]
 
 
-def test_torch_npu_is_the_one_for_this_cann(made: Place) -> None:
-    """install.sh takes 2.6.0 for torch 2.6.0, built for CANN 8.2; with the simulated 8.3 it ends in an ImportError."""
-    assert made.log("uv")[0] == f"{made.root}/venv pip install --no-deps torch-npu==2.6.0.post3"
+def test_what_does_not_work_here_is_replaced(made: Place) -> None:
+    """install.sh takes 2.6.0 for torch 2.6.0, built for CANN 8.2; with the simulated 8.3 import fails."""
+    assert made.log("uv")[0] == f"{made.root}/venv pip install --no-deps torch-npu==2.6.0.post3 pyarrow==20.0.0"
 
 
 def test_libero_is_found_without_an_activated_shell(made: Place) -> None:
