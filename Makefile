@@ -10,9 +10,10 @@ SOURCE ?=
 TORCH ?=
 INSTALLER ?=
 MIRROR ?=
+APT ?=
 USE_MIRRORS ?=
 CARDS ?= 8
-export BASE PLATFORM SOURCE TORCH INSTALLER MIRROR USE_MIRRORS CARDS
+export BASE PLATFORM SOURCE TORCH INSTALLER MIRROR APT USE_MIRRORS CARDS
 
 PYTHON ?= python3
 VENV := .venv
@@ -79,6 +80,10 @@ test-smoke: venv ## the four training steps inside the built image
 test-e2e: venv ## whole chains: docker compose up on simulated cards, and its drills (half an hour)
 	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
+.PHONY: reproduce
+reproduce: venv ## build twice from nothing, in two folders: the same digests, or the first file that differs (AGAINST=earlier build)
+	@$(BUILD) reproduce
+
 .PHONY: bench
 bench: venv ## what building and recap cost, as ratios in one run (REPEAT=3, ONLY=build|start|overhead|seed)
 	@$(BUILD) bench
@@ -106,6 +111,10 @@ plan: venv ## print what would be built and write the bake file; no Docker, no n
 .PHONY: lock
 lock: venv ## resolve the Python sets again (UPGRADE=1 takes the newest versions)
 	@$(BUILD) lock $(if $(UPGRADE),--upgrade)
+
+.PHONY: lock-apt
+lock-apt: venv ## record the newest versions of the system packages, for this platform
+	@$(BUILD) lock-apt
 
 .PHONY: engine
 engine: venv ## install and start a Docker engine if none answers

@@ -49,7 +49,9 @@ class LocalImages:
         return self._known[reference]
 
 
-def base_probes(manifest: Manifest, local: LocalImages, kind: str, network: NetworkSettings) -> list[Probe]:
+def base_probes(
+    manifest: Manifest, local: LocalImages, kind: str, network: NetworkSettings, *, dated: bool = False
+) -> list[Probe]:
     """Return what `resolve_base` would have to ask registries: nothing for an image that is here."""
     wanted: list[str] = []
     if kind != "sim":
@@ -57,15 +59,24 @@ def base_probes(manifest: Manifest, local: LocalImages, kind: str, network: Netw
         if any(local.digest(reference) for reference in references):
             return []
         wanted += references
-    if kind != "cann" and not _local_debian(manifest, local):
+    if kind != "cann" and not dated and not _local_debian(manifest, local):
         wanted.append(manifest.base.sim.image)
     return [probe_registry(local.engine, reference) for reference in wanted]
 
 
 def resolve_base(
-    manifest: Manifest, local: LocalImages, kind: str, network: NetworkSettings, say: Say, prober: Prober
+    manifest: Manifest,
+    local: LocalImages,
+    kind: str,
+    network: NetworkSettings,
+    say: Say,
+    prober: Prober,
+    *,
+    dated: bool = False,
 ) -> ResolvedBase:
     """Find the base: `cann` insists on the vendor's image, `sim` never asks for it, `auto` prefers it.
+
+    `dated`: the simulated base starts from the Debian of images.toml's apt.date, whatever a registry offers.
 
     Raises:
         Problem: not to be had; for a foreign platform also: no emulation.
@@ -84,6 +95,8 @@ def resolve_base(
             )
         say(f"The CANN image is neither here nor in reach ({reasons}).")
         say("Building on the SIMULATED base instead: tags end in -sim. BASE=cann insists on the vendor's image.")
+    if dated:
+        return _dated_debian(manifest, local, network, say)
     return _find_debian(manifest, local, network, say, prober)
 
 
@@ -163,11 +176,26 @@ def _find_debian(
         pulled = _pull(engine, official, platform, say)
         return _debian(manifest, official, digest, local=pulled)
     say(f"{official} is neither here nor in reach: bootstrapping it from Debian's archive.")
-    bootstrap_debian(manifest, engine, platform, network, bootstrapped, say)
-    imported = local_digest(engine, bootstrapped, platform)
-    if not imported:
-        raise Problem(f"{bootstrapped} was imported but cannot be found", "see `docker images`")
-    return _debian(manifest, bootstrapped, imported)
+    return _bootstrapped(manifest, local, network, bootstrapped, say)
+
+
+def _dated_debian(manifest: Manifest, local: LocalImages, network: NetworkSettings, say: Say) -> ResolvedBase:
+    """Debian as it was at apt.date, under a name of its own."""
+    name = f"{_debian_names(manifest, local.platform)[1]}-{manifest.apt.date.lower()}"
+    if digest := local.digest(name):
+        return _debian(manifest, name, digest)
+    say(f"Bootstrapping Debian as it was at {manifest.apt.date}.")
+    return _bootstrapped(manifest, local, network, name, say, manifest.apt.server(manifest.base.sim.archive))
+
+
+def _bootstrapped(
+    manifest: Manifest, local: LocalImages, network: NetworkSettings, name: str, say: Say, archive: str = ""
+) -> ResolvedBase:
+    bootstrap_debian(manifest, local.engine, local.platform, network, name, say, archive)
+    digest = local_digest(local.engine, name, local.platform)
+    if not digest:
+        raise Problem(f"{name} was imported but cannot be found", "see `docker images`")
+    return _debian(manifest, name, digest)
 
 
 def _debian(manifest: Manifest, reference: str, digest: str, *, local: bool = True) -> ResolvedBase:

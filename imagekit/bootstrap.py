@@ -1,20 +1,27 @@
 """Make Debian's base image from Debian's archive, for machines that reach no image registry."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from imagekit import apt
+from imagekit.carry.contents import Layer
+from imagekit.carry.layer import as_gzip, store
+from imagekit.carry.layout import make_folder, manifest_for, write_layout
 from imagekit.engine.model import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform, SimBase
 from imagekit.network import NetworkSettings
-from imagekit.process import Pulse, Say, follow
+from imagekit.process import Pulse, Say, follow, run
 
-FIXED_TIME = 1_735_689_600  # 2025-01-01: files newer than this get this time, so that two runs give the same layer
+PIECE = 1 << 20
 # Not /tmp: it is often small, and mounted nodev or noexec, which debootstrap refuses.
 SCRATCH = Path("/var/lib/rlinf-npu")
 # What a machine writes for itself; none of it belongs into an image.
@@ -41,9 +48,18 @@ LEFTOVERS = (
 
 
 def bootstrap_debian(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, reference: str, say: Say
+    manifest: Manifest,
+    engine: Engine,
+    platform: Platform,
+    network: NetworkSettings,
+    reference: str,
+    say: Say,
+    archive: str = "",
 ) -> None:
-    """Bootstrap `manifest.base.sim.suite` for `platform` and import it as `reference`.
+    """Bootstrap `manifest.base.sim.suite` for `platform` and load it as `reference`.
+
+    The same packages give the same image: no file is newer than images.toml's apt.date. `archive` replaces the
+    manifest's and the mirror's.
 
     Raises:
         Problem: not root, no debootstrap, or it failed; nothing is imported then.
@@ -53,10 +69,16 @@ def bootstrap_debian(
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="debian-") as scratch:
         root = Path(scratch) / "root"
-        _debootstrap(base, platform, network, root, say)
+        mirrored = f"{network.apt}/debian" if network.apt else base.archive
+        _debootstrap(base.suite, archive or mirrored, platform, network, root, say)
         _write_sources(base, root)
-        clean_root(root, _source_date())
-        _import(engine, platform, root, reference, f"{manifest.project.label_prefix}.bootstrapped")
+        date = _source_date(manifest)
+        clean_root(root, date)
+        _pack(root, date, Path(scratch) / "root.tar")
+        shutil.rmtree(root)
+        config = {"Cmd": ["bash"], "Labels": {f"{manifest.project.label_prefix}.bootstrapped": "debootstrap"}}
+        write_image(Path(scratch) / "root.tar", Path(scratch) / "image", platform, date, config, reference)
+        _load(engine, Path(scratch) / "image")
     say(f"{reference} bootstrapped for {platform.name}.")
 
 
@@ -75,8 +97,7 @@ def _require_tools(manifest: Manifest, say: Say) -> None:
     apt.install(["debootstrap", "debian-archive-keyring"], say)
 
 
-def _debootstrap(base: SimBase, platform: Platform, network: NetworkSettings, root: Path, say: Say) -> None:
-    archive = f"{network.apt}/debian" if network.apt else base.archive
+def _debootstrap(suite: str, archive: str, platform: Platform, network: NetworkSettings, root: Path, say: Say) -> None:
     env = network.env()
     if network.ca:  # debootstrap downloads with wget, which reads no variable for the CA
         wgetrc = root.parent / "wgetrc"
@@ -84,8 +105,8 @@ def _debootstrap(base: SimBase, platform: Platform, network: NetworkSettings, ro
         env["WGETRC"] = str(wgetrc)
     # a mount namespace of its own: /proc inside the new root disappears with the process, however it ends
     command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--arch={platform.debian}"]
-    command += [f"--keyring={apt.KEYRING}", base.suite, str(root), archive]
-    say(f"Bootstrapping Debian {base.suite} ({platform.debian}): about a minute, four under emulation")
+    command += [f"--keyring={apt.KEYRING}", suite, str(root), archive]
+    say(f"Bootstrapping Debian {suite} ({platform.debian}): about a minute, four under emulation")
     done = follow(command, Pulse(say, "debootstrap"), env={**env, "LC_ALL": "C.UTF-8"})
     if not done.ok:
         errors = [line for line in done.out.splitlines() if line.startswith("E:")]
@@ -120,21 +141,55 @@ def clean_root(root: Path, source_date: int) -> None:
     shadow.write_text(re.sub(r"(?m)^([^:]*:[^:]*:)\d+:", rf"\g<1>{day}:", shadow.read_text(encoding="utf-8")), "utf-8")
 
 
-def _import(engine: Engine, platform: Platform, root: Path, reference: str, label: str) -> None:
-    """tar | docker import: names sorted, numeric owners, no time later than the source date."""
+def _pack(root: Path, date: int, target: Path) -> None:
+    """Names sorted, numeric owners, no time later than `date`."""
     pack = ["tar", "--create", "--sort=name", "--numeric-owner", "--format=posix", "--directory", str(root)]
     pack += ["--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime"]
-    pack += [f"--mtime=@{_source_date()}", "--clamp-mtime", "."]
-    load = [*engine.docker, "import", "--platform", platform.name]
-    load += ["--change", 'CMD ["bash"]', "--change", f"LABEL {label}=debootstrap", "-", reference]
+    done = run([*pack, f"--mtime=@{date}", "--clamp-mtime", "--file", str(target), "."])
+    if not done.ok:
+        raise Problem(f"the bootstrapped Debian cannot be packed: {done.last_line}", "is the disk full?")
+
+
+def write_image(
+    layer: Path, folder: Path, platform: Platform, date: int, config: Mapping[str, object], reference: str
+) -> None:
+    """Write an image of one layer; `docker import` would write the time of the day into its configuration.
+
+    Args:
+        layer: plain tar.
+        folder: to be made; becomes an OCI layout that `docker load` reads.
+        platform: of the image.
+        date: when it was made, in seconds.
+        config: the part of the configuration that containers get.
+        reference: tag.
+    """
+    with layer.open("rb") as file:
+        diff_id = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    with layer.open("rb") as file:
+        blob = store(as_gzip(iter(lambda: file.read(PIECE), b""), diff_id), make_folder(folder))
+    created = datetime.fromtimestamp(date, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    document = {
+        "architecture": platform.arch,
+        "os": "linux",
+        "created": created,
+        "config": config,
+        "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+        "history": [{"created": created, "created_by": "debootstrap"}],
+    }
+    text = json.dumps(document, sort_keys=True).encode()
+    layers = [Layer(diff_id=diff_id, digest=blob.digest, size=blob.size)]
+    write_layout(folder, text, manifest_for(text, layers, []), layers, [reference])
+
+
+def _load(engine: Engine, folder: Path) -> None:
+    pack = ["tar", "--create", "--directory", str(folder), *sorted(path.name for path in folder.iterdir())]
     with subprocess.Popen(pack, stdout=subprocess.PIPE) as tar:
-        loaded = subprocess.run(
-            load, stdin=tar.stdout, env={**os.environ, **engine.env}, capture_output=True, text=True, check=False
-        )
+        command, env = [*engine.docker, "load"], os.environ | engine.env
+        loaded = subprocess.run(command, stdin=tar.stdout, env=env, capture_output=True, text=True, check=False)
     if tar.returncode or loaded.returncode:
-        raise Problem(f"docker import of the bootstrapped Debian failed: {loaded.stderr.strip()}", "is the disk full?")
+        raise Problem(f"docker load of the bootstrapped Debian failed: {loaded.stderr.strip()}", "is the disk full?")
 
 
-def _source_date() -> int:
+def _source_date(manifest: Manifest) -> int:
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return int(text) if text.isdigit() else FIXED_TIME
+    return min(int(text), manifest.apt.seconds) if text.isdigit() else manifest.apt.seconds

@@ -120,7 +120,15 @@ def run_bake(
             raise
         if process.wait():
             raise _failure(build, console)
+        for warning in warnings(build):
+            console.print(warning, markup=False, highlight=False, soft_wrap=True)
         return build, json.loads(metadata.read_text(encoding="utf-8")) if metadata.is_file() else {}
+
+
+def warnings(build: Build) -> list[str]:
+    """Return what steps warn of (images/common/apt-locked does), each once: a step's log is not shown otherwise."""
+    lines = (line for step in build.steps for line in step.log if line.startswith("warning: "))
+    return list(dict.fromkeys(lines))
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
@@ -167,7 +175,7 @@ def unpacked_size(engine: Engine, tag: str) -> int:
 
 
 def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tuple[list[Built], Build]:
-    """Build everything in `plan` and return one row per image, parent first."""
+    """Build everything in `plan` and return one row per image, parent first; sizes are 0 outside of the engine."""
     targets = plan["group"]["default"]["targets"]
     build, metadata = run_bake(engine, plan, targets, console)
     rows = []
@@ -176,7 +184,8 @@ def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tupl
             continue
         tags = plan["target"][name]["tags"]
         digest = metadata.get(name, {}).get("containerimage.digest", "")
-        size = unpacked_size(engine, tags[0])
+        in_engine = "type=image" in plan["target"][name]["output"][0]
+        size = unpacked_size(engine, tags[0]) if in_engine else 0
         rows.append(Built(name, tags, digest, size, build.target_seconds(name), build.target_cached(name)))
     return rows, build
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from imagekit import (
+    apt_lock,
     bench,
+    bump,
     bump_cli,
     carry_cli,
     compose_cli,
@@ -22,15 +25,16 @@ from imagekit import (
     locks,
     lookup,
     publish_cli,
+    reproduce_cli,
     rlinf_source,
     simhost,
     torch_wheels,
 )
 from imagekit import engine as engines
 from imagekit.base import LocalImages, ResolvedBase, base_probes, resolve_base
-from imagekit.builder import Built, build_images, check_disk, show
+from imagekit.builder import Built, build_images, check_disk, run_bake, show
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.manifest import MANIFEST, ROOT, Manifest, load_manifest
 from imagekit.network import NetworkSettings
 from imagekit.planner import SIM_DRIVER, bake, describe, write_inputs
 from imagekit.probe import Prober, probe_seconds
@@ -46,6 +50,7 @@ app.add_typer(compose_cli.app)
 app.add_typer(carry_cli.app)
 app.add_typer(publish_cli.app)
 app.add_typer(bump_cli.app)
+app.add_typer(reproduce_cli.app)
 BUILD = ROOT / "build"
 INTERRUPTED = 130  # what typer makes of Ctrl-C, after the shells' 128 + SIGINT
 Names = Annotated[list[str] | None, typer.Argument(help="Images of images.toml; none means all.", show_default=False)]
@@ -68,6 +73,12 @@ InstallerOption = Annotated[
 MirrorOption = Annotated[
     str, typer.Option("--mirror", envvar="MIRROR", help="One of the mirrors of images.toml, for example cn.")
 ]
+AptOption = Annotated[
+    str,
+    typer.Option(
+        "--apt", envvar="APT", help="System packages: locked (where still offered) | snapshot (exactly those)"
+    ),
+]
 UseMirrors = Annotated[str, typer.Option("--use-mirrors", envvar="USE_MIRRORS", hidden=True)]
 NoFixes = Annotated[
     bool,
@@ -76,6 +87,10 @@ NoFixes = Annotated[
     ),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Build every step again.")]
+Layouts = Annotated[
+    Path | None,
+    typer.Option("--layouts", help="Write OCI layouts there, tag nothing in the engine.", show_default=False),
+]
 
 
 def say(text: str) -> None:
@@ -93,7 +108,8 @@ def _wanted(
     mirror: str,
     use_mirrors: str,
     fixes: bool,
-    no_cache: bool,
+    no_cache: bool = False,
+    apt: str = "",
 ) -> lookup.Wanted:
     base = base or manifest.defaults.base
     if base not in ("auto", "cann", "sim"):
@@ -103,10 +119,11 @@ def _wanted(
     source, torch = source or manifest.defaults.source, torch or manifest.defaults.torch
     rlinf_source.check_wanted(source)
     torch_wheels.check_wanted(torch)
+    apt_lock.check_choice(apt := apt or "locked")
     by = installers.check_wanted(installer or manifest.defaults.installer, source, torch)
     if by == "upstream":  # only a checkout has it, and it says itself where torch comes from
         source, torch = source if source != "auto" else "git", "pypi"
-    return lookup.Wanted(where, native, base, source, picked, torch, fixes, no_cache, by)
+    return lookup.Wanted(where, native, base, source, picked, torch, fixes, no_cache, by, apt)
 
 
 def _names(manifest: Manifest, names: list[str] | None) -> list[str]:
@@ -126,12 +143,13 @@ def plan(
     installer: InstallerOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
+    apt: AptOption = "",
     no_fixes: NoFixes = False,
     output: Annotated[Path, typer.Option(help="Where the bake file goes.")] = BUILD / "bake.json",
 ) -> None:
     """Print what would be built and write the bake file. No Docker, no network."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, False)
+    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, apt=apt)
     manifest = installers.as_installed(manifest, wanted.installer)
     request = lookup.offline_request(manifest, wanted)
     write_inputs(manifest, request)
@@ -163,14 +181,18 @@ def image(
     installer: InstallerOption = "",
     mirror: MirrorOption = "",
     use_mirrors: UseMirrors = "",
+    apt: AptOption = "",
     no_fixes: NoFixes = False,
     no_cache: NoCache = False,
+    layouts: Layouts = None,
 ) -> None:
     """Build the images, installing and starting an engine where there is none."""
     start = time.monotonic()
     manifest = load_manifest()
     chosen = _names(manifest, names)
-    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, no_cache)
+    wanted = _wanted(
+        manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, no_cache, apt
+    )
     manifest = installers.as_installed(manifest, wanted.installer)
     prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
@@ -182,11 +204,14 @@ def image(
         found = _look_up(manifest, wanted, engine, network, prober)
         with found.network.secrets() as secrets:
             request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
+            request = replace(request, layouts=layouts.absolute() if layouts else None)
             write_inputs(manifest, request)
             rows, build = build_images(engine, bake(manifest, chosen, request), out)
-        _remember(request.flavour, rows, build.timeline())
+        if not layouts:
+            _remember(request.flavour, rows, build.timeline())
     show(rows, out, time.monotonic() - start)
-    compose_cli.after_build(manifest, say)
+    if not layouts:
+        compose_cli.after_build(manifest, say)
 
 
 @dataclass(frozen=True)
@@ -206,14 +231,14 @@ def _look_up(
     fetched = installers.upstream_probes(manifest, wanted.installer, wanted.mirror, network, seconds)
     prober.ask(
         [
-            *base_probes(manifest, local, wanted.base, network),
+            *base_probes(manifest, local, wanted.base, network, dated=wanted.apt == "snapshot"),
             *rlinf_source.source_probes(manifest, wanted.source, wanted.mirror, network, cache, seconds),
             *torch_wheels.torch_probes(manifest, wanted.torch, where, network, seconds),
             *fetched,
         ]
     )
     installers.check_reach(manifest, wanted.source, fetched, prober, say)
-    base = resolve_base(manifest, local, wanted.base, network, say, prober)
+    base = resolve_base(manifest, local, wanted.base, network, say, prober, dated=wanted.apt == "snapshot")
     source = rlinf_source.resolve_source(manifest, wanted.source, wanted.mirror, network, cache, say, prober)
     torch = torch_wheels.choose(manifest, wanted.torch, where, network, prober, say)
     links = torch_wheels.pages(manifest, network) if torch == "cpu" else ()
@@ -289,9 +314,29 @@ def lock(
 
 
 @app.command()
+def lock_apt(platform: PlatformOption = "", base: BaseOption = "", mirror: MirrorOption = "") -> None:
+    """Record the newest versions of the system packages, and the day in images.toml."""
+    manifest = load_manifest()
+    wanted = replace(_wanted(manifest, platform, base, "pypi", "pypi", "lock", mirror, "", True), apt="newest")
+    engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
+    network, date = NetworkSettings.from_host(wanted.mirror), apt_lock.today()
+    with my_turn(BUILD / ".lock", say), tempfile.TemporaryDirectory() as folder:
+        found = _look_up(manifest, wanted, engine, network, Prober(probe_seconds(manifest.defaults.probe_seconds)))
+        with found.network.secrets() as secrets:
+            request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
+            plan = apt_lock.record_plan(bake(manifest, ["cann-base"], request), Path(folder))
+            run_bake(engine, plan, plan["group"]["default"]["targets"], out)
+        packages = apt_lock.read_record(Path(folder))
+    path = apt_lock.lock_path(found.base.os, wanted.platform)
+    apt_lock.write_lock(path, packages)
+    MANIFEST.write_text(bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}), encoding="utf-8")
+    say(f"{path.relative_to(ROOT)}: {len(packages)} packages; images.toml: apt.date = {date}")
+
+
+@app.command()
 def drift() -> None:
     """Fail when a derived file no longer matches what it is derived from."""
-    complaints = locks.drift(load_manifest())
+    complaints = [*locks.drift(load_manifest()), *apt_lock.drift()]
     for complaint in complaints:
         err.print(f"drift: {complaint}", markup=False)
     if complaints:

@@ -18,6 +18,7 @@ from imagekit.files import write_changed
 from imagekit.manifest import ROOT, Manifest, Platform
 
 LOCKS = ROOT / "images" / "rlinf-npu" / "locks"
+SIM_LOCKS = ROOT / "images" / "cann-sim" / "locks"
 HOST_LOCK = ROOT / "requirements" / "host.txt"
 # An override with a marker that never holds is uv's way to drop a package from the resolution.
 NEVER = "sys_platform == 'never'"
@@ -27,6 +28,16 @@ STAMP = re.compile(r"^# inputs: sha256:([0-9a-f]{64})$", re.MULTILINE)
 def lock_path(platform: Platform) -> Path:
     """Return the committed lock of a platform."""
     return LOCKS / f"{platform.machine}.txt"
+
+
+def sim_lock_path(platform: Platform) -> Path:
+    """Return the committed lock of what the simulated base's Python holds."""
+    return SIM_LOCKS / f"{platform.machine}.txt"
+
+
+def sim_requirements_text(manifest: Manifest) -> str:
+    """Return what the simulated base's Python holds, one a line."""
+    return "".join(f"{name}\n" for name in ("pip", "setuptools", "wheel", *manifest.base.sim.preinstalled))
 
 
 def requirements_text(manifest: Manifest) -> str:
@@ -44,7 +55,14 @@ def overrides_text(manifest: Manifest) -> str:
 
 def uv_options(manifest: Manifest, platform: Platform) -> list[str]:
     """Return the options of `uv pip compile` that shape the result."""
-    options = [
+    options = sim_options(manifest, platform)
+    options += [f"--no-binary={name}" for name in manifest.python.source_builds]
+    return options + [f"--no-emit-package={name}" for name in manifest.python.not_installed]
+
+
+def sim_options(manifest: Manifest, platform: Platform) -> list[str]:
+    """Return the options for a set of wheels alone."""
+    return [
         f"--python-platform={platform.python_platform}",
         f"--python-version={manifest.versions.python_series}",
         "--generate-hashes",
@@ -52,13 +70,19 @@ def uv_options(manifest: Manifest, platform: Platform) -> list[str]:
         "--no-header",
         "--only-binary=:all:",
     ]
-    options += [f"--no-binary={name}" for name in manifest.python.source_builds]
-    return options + [f"--no-emit-package={name}" for name in manifest.python.not_installed]
 
 
 def inputs_hash(manifest: Manifest, platform: Platform) -> str:
     """Return the hash of all that decides a lock's content, except the day it was made."""
-    inputs = [requirements_text(manifest), overrides_text(manifest), uv_options(manifest, platform)]
+    return _hash([requirements_text(manifest), overrides_text(manifest), uv_options(manifest, platform)])
+
+
+def sim_inputs_hash(manifest: Manifest, platform: Platform) -> str:
+    """Return the hash of all that decides the content of a simulated base's lock."""
+    return _hash([sim_requirements_text(manifest), sim_options(manifest, platform)])
+
+
+def _hash(inputs: list[object]) -> str:
     return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
 
 
@@ -71,6 +95,7 @@ def host_inputs_hash() -> str:
 def drift(manifest: Manifest) -> list[str]:
     """Return one line for each lock that no longer matches its inputs."""
     expected = {lock_path(p): inputs_hash(manifest, p) for p in manifest.platform} | {HOST_LOCK: host_inputs_hash()}
+    expected |= {sim_lock_path(p): sim_inputs_hash(manifest, p) for p in manifest.platform}
     complaints = []
     for path, want in expected.items():
         stamp = STAMP.search(path.read_text(encoding="utf-8")) if path.is_file() else None
@@ -97,28 +122,37 @@ def make_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, up
     Raises:
         Problem: the set cannot be resolved; uv's explanation is passed on.
     """
-    path = lock_path(platform)
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        (scratch / "requirements.in").write_text(requirements_text(manifest), encoding="utf-8")
-        (scratch / "overrides.txt").write_text(overrides_text(manifest), encoding="utf-8")
-        output = scratch / "lock.txt"
-        if path.is_file() and not upgrade:
-            output.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-        _uv(
-            [
-                "pip",
-                "compile",
-                "--quiet",
-                "--system-certs",
-                str(scratch / "requirements.in"),
-                *uv_options(manifest, platform),
-            ]
-            + [f"--override={scratch / 'overrides.txt'}", f"--output-file={output}"],
-            env,
-        )
-        _write(path, inputs_hash(manifest, platform), _without_comments(output.read_text(encoding="utf-8")))
+    path, options = lock_path(platform), uv_options(manifest, platform)
+    text = _compile(path, requirements_text(manifest), overrides_text(manifest), options, env, upgrade=upgrade)
+    _write(path, inputs_hash(manifest, platform), text)
     return path
+
+
+def make_sim_lock(manifest: Manifest, platform: Platform, env: dict[str, str], *, upgrade: bool) -> Path:
+    """Resolve what the simulated base's Python holds, for one platform.
+
+    Raises:
+        Problem: the set cannot be resolved; uv's explanation is passed on.
+    """
+    path, options = sim_lock_path(platform), sim_options(manifest, platform)
+    text = _compile(path, sim_requirements_text(manifest), "", options, env, upgrade=upgrade)
+    _write(path, sim_inputs_hash(manifest, platform), text)
+    return path
+
+
+def _compile(
+    lock: Path, requirements: str, overrides: str, options: list[str], env: dict[str, str], *, upgrade: bool
+) -> str:
+    """Return what uv resolves, without comments."""
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, forced, output = (Path(folder) / name for name in ("requirements.in", "overrides.txt", "lock.txt"))
+        wanted.write_text(requirements, encoding="utf-8")
+        forced.write_text(overrides, encoding="utf-8")
+        if lock.is_file() and not upgrade:
+            output.write_text(lock.read_text(encoding="utf-8"), encoding="utf-8")
+        arguments = ["pip", "compile", "--quiet", "--system-certs", str(wanted), *options]
+        _uv([*arguments, f"--override={forced}", f"--output-file={output}"], env)
+        return _without_comments(output.read_text(encoding="utf-8"))
 
 
 def resolve_one(manifest: Manifest, requirements: list[str], name: str, env: dict[str, str]) -> str:
@@ -172,8 +206,9 @@ def make_all(manifest: Manifest, env: dict[str, str], say: Callable[[str], None]
     """Write every lock."""
     for platform in manifest.platform:
         say(f"resolving {platform.name} ...")
-        path = make_lock(manifest, platform, env, upgrade=upgrade)
-        count = len(re.findall(r"^[a-z0-9][^=\s]*==", path.read_text(encoding="utf-8"), re.MULTILINE))
-        say(f"{path.relative_to(ROOT)}: {count} packages")
+        for make in (make_lock, make_sim_lock):
+            path = make(manifest, platform, env, upgrade=upgrade)
+            count = len(re.findall(r"^[a-z0-9][^=\s]*==", path.read_text(encoding="utf-8"), re.MULTILINE))
+            say(f"{path.relative_to(ROOT)}: {count} packages")
     say("resolving the host's tools ...")
     say(str(make_host_lock(env, upgrade=upgrade).relative_to(ROOT)))

@@ -34,6 +34,7 @@ class Wanted:
     fixes: bool = True
     no_cache: bool = False
     installer: Installer = "lock"
+    apt: str = "locked"
 
 
 def pick_platform(manifest: Manifest, name: str) -> tuple[Platform, bool]:
@@ -128,6 +129,7 @@ def make_request(
         base_contexts=base.contexts,
         secrets=secrets,
         no_cache=wanted.no_cache,
+        apt=wanted.apt,
         registry_cache=os.environ.get("BUILD_CACHE", ""),
     )
 

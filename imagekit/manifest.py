@@ -101,6 +101,26 @@ class Base(Model):
     sim: SimBase
 
 
+class Apt(Model):
+    """The state of the distributions' archives that images/common/apt/ records.
+
+    `servers` keep earlier states: host and path of an archive -> URL with {date}.
+    """
+
+    date: Annotated[str, StringConstraints(pattern=r"^\d{8}T\d{6}Z$")]
+    servers: dict[str, str]
+
+    @property
+    def seconds(self) -> int:
+        """The date in seconds since the epoch."""
+        return int(datetime.datetime.strptime(f"{self.date}+0000", "%Y%m%dT%H%M%SZ%z").timestamp())
+
+    def server(self, archive: str) -> str:
+        """Return the URL of an archive's state of that day; the archive's own when no server keeps it."""
+        place = archive.partition("://")[2].rstrip("/")
+        return self.servers[place].format(date=self.date) if place in self.servers else archive
+
+
 class Image(Model):
     """One image of the chain. `parent` names another image, or `cann` for the base."""
 
@@ -328,6 +348,7 @@ class Manifest(Model):
     rlinf: Rlinf
     upstream: Upstream
     base: Base
+    apt: Apt
     image: Annotated[list[Image], Field(min_length=1)]
     platform: Annotated[list[Platform], Field(min_length=1)]
     mirrors: dict[str, Mirror]

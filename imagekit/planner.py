@@ -19,7 +19,8 @@ FACTS = ROOT / "build" / "facts"
 SIM_DRIVER = "sim-driver"
 # zstd level 1 costs a few seconds where gzip costs minutes; bundles for old engines are written with gzip. Docker's own
 # media types know no zstd: engines with containerd's image store cannot pull layers that carry them.
-EXPORT = "type=image,oci-mediatypes=true,compression=zstd,compression-level=1"
+FORM = "oci-mediatypes=true,compression=zstd,compression-level=1"
+EXPORT = f"type=image,{FORM}"
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Request:
     source_url: str
     created: int  # SOURCE_DATE_EPOCH, seconds
     torch_wheels: Wheels = "pypi"
+    apt: str = "locked"  # locked | snapshot | newest, see images/common/apt-locked
     base_contexts: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, Path] = field(default_factory=dict)
     no_cache: bool = False
     registry_cache: str = ""  # host/repository where steps are kept between machines; empty for none
+    layouts: Path | None = None  # images go to OCI layouts there, one folder each, instead of the engine
 
 
 def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
@@ -125,21 +128,26 @@ def write_inputs(manifest: Manifest, request: Request) -> None:
 
 def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
     versions = manifest.versions
-    everywhere = {"SOURCE_DATE_EPOCH": str(request.created), "PYTHON_VERSION": versions.python}
+    everywhere = {
+        "SOURCE_DATE_EPOCH": str(request.created),
+        "FILE_DATE": str(min(manifest.apt.seconds, request.created)),
+        "PYTHON_VERSION": versions.python,
+    }
     own: dict[str, dict[str, str]] = {
         "cann-sim": {
             "CANN_VERSION": versions.cann,
             "CHIP": versions.chip,
             "SOC_NAME": versions.soc,
             "DRIVER_VERSION": versions.driver,
-            "PREINSTALLED": " ".join(manifest.base.sim.preinstalled),
             "UV_VERSION": versions.uv,
-        },
+        }
+        | _apt_arguments(manifest, request),
         "cann-base": {
             "OWNER": manifest.devices.owner,
             "OWNER_UID": str(manifest.devices.uid),
             "OWNER_GID": str(manifest.devices.gid),
-        },
+        }
+        | _apt_arguments(manifest, request),
         "rlinf-npu": {
             "UV_VERSION": versions.uv,
             "NPU_FIXES": "1" if request.flavour.fixes else "0",
@@ -171,6 +179,12 @@ def _named(requirement: str, names: list[str]) -> bool:
     return requirement.partition("==")[0] in names
 
 
+def _apt_arguments(manifest: Manifest, request: Request) -> dict[str, str]:
+    """Read by images/common/apt-locked and with-net."""
+    servers = (f"{place}={url.format(date=manifest.apt.date)}" for place, url in manifest.apt.servers.items())
+    return {"APT": request.apt, "APT_SERVERS": " ".join(servers) if request.apt == "snapshot" else ""}
+
+
 def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
     own: dict[str, dict[str, str]] = {
         "cann-sim": {"stubgen": str(IMAGES / "stubgen"), "locks": str(LOCKS)},
@@ -195,16 +209,22 @@ def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, s
 def _target(manifest: Manifest, image: Image, request: Request) -> dict[str, Any]:
     return {
         "context": str(IMAGES / image.name),
+        "target": image.name,
         "contexts": _contexts(manifest, image, request),
         "args": _arguments(manifest, image, request),
         "labels": labels(manifest, image, request),
         "tags": tags(manifest, image.name, request.flavour),
         "platforms": [request.flavour.platform.name],
         "secret": [f"id={name},src={path}" for name, path in sorted(request.secrets.items())],
-        "output": [EXPORT],
+        "output": [_output(image, request)],
         "attest": ["type=provenance,disabled=true"],
         "no-cache": request.no_cache,
     } | _registry_cache(image, request)
+
+
+def _output(image: Image, request: Request) -> str:
+    """Either way the manifest is the same."""
+    return f"type=oci,tar=false,dest={request.layouts / image.name},{FORM}" if request.layouts else EXPORT
 
 
 def _registry_cache(image: Image, request: Request) -> dict[str, Any]:

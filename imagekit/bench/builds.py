@@ -31,6 +31,7 @@ def packages_ours(manifest: Manifest, engine: Engine, base: str, secrets: dict[s
         command += [
             f"--build-arg=PYTHON_VERSION={manifest.versions.python}",
             f"--build-arg=UV_VERSION={manifest.versions.uv}",
+            f"--build-arg=FILE_DATE={manifest.apt.seconds}",
         ]
         command += [*(f"--secret=id={name},src={path}" for name, path in secrets.items()), str(IMAGES / "rlinf-npu")]
         begin = time.monotonic()

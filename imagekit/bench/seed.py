@@ -30,6 +30,7 @@ def image_ours(
         own = ["--target=rlinf-npu", f"--file={dockerfile}", f"--output={EXPORT},name={TAG}-ours"]
         own += [f"--build-context=stubgen={IMAGES / 'stubgen'}", f"--build-context=facts={FACTS}"]
         own += [f"--build-arg=UV_VERSION={manifest.versions.uv}", "--build-arg=NPU_FIXES=1"]
+        own += [f"--build-arg=FILE_DATE={manifest.apt.seconds}"]
         return build_cold(manifest, engine, base, tree, secrets, [*own, str(IMAGES / "rlinf-npu")])
 
 

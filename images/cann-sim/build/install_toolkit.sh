@@ -40,7 +40,6 @@ install_libraries() {
 install_python() {
     cp -R "$source"/python/. "$toolkit/python/site-packages/"
     find "$toolkit/python" -name __pycache__ -prune -exec rm -rf {} +
-    python3.11 -m compileall -q "$toolkit/python/site-packages"
 }
 
 version_info() {

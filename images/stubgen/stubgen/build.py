@@ -24,6 +24,8 @@ class Toolchain:
         objects.mkdir(parents=True, exist_ok=True)
         flags = [word for name in ("CPPFLAGS", "CFLAGS") for word in shlex.split(os.environ.get(name, ""))]
         flags += [f"-I{folder}" for folder in include]
+        # Generated sources lie in a folder with a random name: debug information must not hold it.
+        flags.append(f"-ffile-prefix-map={objects}=/stubgen")
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
             return list(pool.map(lambda source: self._compile_one(source, objects, flags), sources))
 

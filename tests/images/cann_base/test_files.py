@@ -2,6 +2,7 @@
 
 import pytest
 
+from imagekit import apt_lock
 from tests.images.support.container import Container
 from tests.images.support.ours import only_ours, own_size
 from tests.images.support.subjects import Subject, manifest
@@ -73,3 +74,21 @@ def test_within_its_size_budget(subject: Subject) -> None:
     """On the vendor's base only what we add counts."""
     budget, size = manifest().get_image(subject.name).budget_mib, own_size(subject)
     assert size / 2**20 <= budget, f"{size / 2**20:.0f} MiB, the budget is {budget} MiB"
+
+
+def test_what_differs_from_the_recorded_system_packages_is_on_record(idle: Container) -> None:
+    name = idle.sh('. /etc/os-release; echo "$ID$VERSION_ID-$(dpkg --print-architecture).txt"').out.strip()
+    lock = apt_lock.FOLDER / name
+    if not lock.is_file():
+        pytest.skip(f"no {name} records versions")
+    shown = idle.sh("dpkg-query --show --showformat='${db:Status-Abbrev}${Package}=${Version}\\n'").out
+    here = {line.split()[1] for line in shown.splitlines() if line.startswith("ii ")}
+    recorded = {f"{package}={version}" for package, version in apt_lock.read_lock(lock).items()}
+    assert set(idle.sh("cat /usr/share/rlinf-npu/apt-differs.txt").out.split()) == here - recorded
+
+
+def test_passwords_do_not_say_on_which_day_the_image_was_built(subject: Subject, idle: Container) -> None:
+    """shadow(5): the third field is the day of the last change."""
+    day = manifest().apt.seconds // 86400
+    lines = [line.split(":") for line in idle.sh("cat /etc/shadow", user="root").out.split()]
+    assert [line[0] for line in lines if int(line[2] or 0) > day and only_ours(subject, ["/etc/shadow"])] == []

@@ -30,13 +30,14 @@ class Readable(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file of a layer, or a document about an image (`layer` is empty then)."""
+    """A file of a layer, or a document about an image (`layer` is empty then). `time`: seconds, 0 of a document."""
 
     layer: str
     path: str
     regular: bool
     size: int
     data: IO[bytes]
+    time: float = 0
 
     def pieces(self, overlap: int) -> Iterator[bytes]:
         """The content in pieces that overlap, so that no needle of up to `overlap` bytes is cut in two."""
@@ -79,7 +80,7 @@ def _blob(name: str, size: int, blob: IO[bytes] | None) -> Iterator[Entry]:
             content = layer.extractfile(member) if member.isfile() else io.BytesIO(member.linkname.encode())
             assert content is not None
             path = "/" + member.name.removeprefix("./")
-            yield Entry(name, path, member.isfile(), member.size, content)
+            yield Entry(name, path, member.isfile(), member.size, content, member.mtime)
 
 
 class _Buffer(ctypes.Structure):

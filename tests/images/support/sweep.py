@@ -25,6 +25,7 @@ class Sweep:
         hits: needles of this host and of the mirrors.
         ledger: sizes of all files.
         layers: image id -> its layers, lowest first.
+        newest: time and path of the newest file of each layer of ours.
     """
 
     def __init__(self, images: list[Subject]) -> None:
@@ -35,11 +36,14 @@ class Sweep:
         cached: list[tuple[str, str]] = []
         keys: list[tuple[str, str]] = []
         hits: list[Hit] = []
+        newest: dict[str, tuple[float, str]] = {}
         names = LayerNames(images)
         for entry in entries(subjects.engine(), [image.id for image in images]):
             self.files += bool(entry.layer)
             self.documents += not entry.layer
             self.ledger.note(entry)
+            if entry.layer:
+                newest[entry.layer] = max(newest.get(entry.layer, (0.0, "")), (entry.time, entry.path))
             if is_cache(entry):
                 cached.append((entry.layer, entry.path))
             if entry.layer and entry.path.endswith(KEY_NAMES):
@@ -52,6 +56,7 @@ class Sweep:
         self.cached = [path for layer, path in cached if layer in names]
         self.keys = [path for layer, path in keys if layer in names]
         self.hits = [hit for hit in hits if not hit.layer or hit.layer in names]
+        self.newest = [found for layer, found in newest.items() if layer in names]
         self.layers = names.order
 
 

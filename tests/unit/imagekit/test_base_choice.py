@@ -1,9 +1,7 @@
 """Which base a build stands on, with a docker client that only pretends."""
 
-import hashlib
 import json
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,8 @@ from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.probe import Prober
+from imagekit.reproduce.layers import content, facts
+from imagekit.reproduce.stored import read_layout
 
 ENGINE = Engine(("docker",), {}, "unix:///x", "26.1", "0.13", "2.26", "x86_64", True)
 CANN = "swr.cn-south-1.myhuaweicloud.com/ascendhub/cann:8.3.rc1-910b-ubuntu22.04-py3.11"
@@ -48,7 +48,7 @@ case "$*" in
 "create --pull never --platform linux/"*) [ -e "{self.local}/$(key "$6").${{5#linux/}}" ] && echo c0ffee ;;
 "pull --platform "*) exit 0 ;;
 "rm c0ffee") ;;
-"import "*) sha256sum - > {folder}/imported; exit $(cat {folder}/import-code 2>/dev/null) ;;
+"load") cat > {folder}/loaded.tar ;;
 *) exit 64 ;;
 esac""",
         )
@@ -230,41 +230,55 @@ def bootstrapping(
     return fake
 
 
-def test_two_bootstraps_give_the_same_layer(
+def test_two_bootstraps_give_the_same_image(
     bootstrapping: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, tmp_path: Path
 ) -> None:
-    sums = []
+    digests = []
     for day in (20700, 20800):
         write_root(tmp_path / "root", day)
         bootstrap.bootstrap_debian(manifest, ENGINE, amd64, NetworkSettings(), "try:amd64", said)
-        sums.append((tmp_path / "imported").read_text())
+        (image,) = read_layout(tmp_path / "loaded.tar")
+        digests.append(image.digest)
         (tmp_path / "root").rename(tmp_path / f"root-{day}")
-    assert sums[0] == sums[1]
-    assert sums[0] != f"{hashlib.sha256(b'').hexdigest()}  -\n"
-    call = bootstrapping.log.read_text().splitlines()[-1]
-    assert call.startswith("import --platform linux/amd64")
-    assert call.endswith("- try:amd64")
+    assert digests[0] == digests[1]
+    assert image.config["architecture"] == "amd64"
+    assert bootstrapping.log.read_text().splitlines()[-1] == "load"
 
 
 def test_the_mirror_is_used_but_does_not_stay(
-    bootstrapping: FakeDocker, programs: AddProgram, manifest: Manifest, amd64: Platform, said: Said, tmp_path: Path
+    bootstrapping: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, tmp_path: Path
 ) -> None:
     write_root(tmp_path / "root", 20700)
-    programs("docker", f"PATH=$BIN; cat > {tmp_path}/image.tar")
     network = NetworkSettings(apt="https://mirror.example")
     bootstrap.bootstrap_debian(manifest, ENGINE, amd64, network, "try:amd64", said)
     assert (tmp_path / "arguments").read_text().endswith("https://mirror.example/debian\n")
-    with tarfile.open(tmp_path / "image.tar") as archive:
-        sources = archive.extractfile("./etc/apt/sources.list.d/debian.sources")
-        assert sources
-        text = sources.read().decode()
-        names = [tuple(name.split("/")) for name in archive.getnames()]
-        assert names == sorted(names)
-        assert archive.getmember("./etc/os-release").mtime == 1000
-        assert archive.getmember("./etc/shadow").mtime == bootstrap.FIXED_TIME
+    (image,) = read_layout(tmp_path / "loaded.tar")
+    (layer,) = image.layers
+    found = facts(image, layer)
+    text = content(image, layer, "/etc/apt/sources.list.d/debian.sources").decode()
+    names = [tuple(name.split("/")) for name in found]
+    assert names == sorted(names)
+    assert found["/etc/os-release"].time == "1000"
+    assert found["/etc/shadow"].time == str(manifest.apt.seconds)
     assert "mirror.example" not in text
     assert "Suites: bookworm bookworm-updates\n" in text
     assert "Suites: bookworm-security\n" in text
+
+
+def test_a_dated_debian_comes_from_the_server_that_keeps_that_day(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Debian is here or at a registry: APT=snapshot is exact."""
+    fake.has("debian:bookworm")
+    name = f"rlinf-npu/debian:bookworm-amd64-{manifest.apt.date.lower()}"
+    fake.has(name)
+    found = resolve_base(manifest, LocalImages(ENGINE, amd64), "sim", NetworkSettings(), said, Prober(5), dated=True)
+    assert found.name == name
+    fake.local.joinpath(name.replace("/", "_")).unlink()
+    archives: list[str] = []
+    monkeypatch.setattr(bases, "bootstrap_debian", lambda *args: (fake.has(args[4]), archives.append(args[6])))
+    resolve_base(manifest, LocalImages(ENGINE, amd64), "sim", NetworkSettings(), said, Prober(5), dated=True)
+    assert archives == [f"https://snapshot.debian.org/archive/debian/{manifest.apt.date}"]
 
 
 def test_a_failed_bootstrap_imports_nothing(
@@ -273,7 +287,7 @@ def test_a_failed_bootstrap_imports_nothing(
     programs("debootstrap", "echo 'E: Failed getting release file'; exit 1")
     with pytest.raises(Problem, match=r"debootstrap failed: E: Failed getting release file"):
         bootstrap.bootstrap_debian(manifest, ENGINE, amd64, NetworkSettings(), "try:amd64", said)
-    assert not (tmp_path / "imported").exists()
+    assert not (tmp_path / "loaded.tar").exists()
 
 
 def test_bootstrapping_needs_root(

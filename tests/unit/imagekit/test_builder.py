@@ -58,3 +58,11 @@ def test_too_little_disk_is_said_before_the_build(tmp_path: Path) -> None:
         builder.check_disk(tmp_path, 1_000_000)
     builder.check_disk(tmp_path, 0)
     builder.check_disk(tmp_path / "of a remote engine", 1_000_000)
+
+
+def test_what_a_step_warns_of_is_repeated_once() -> None:
+    build = Build()
+    for number in (1, 2):
+        log = ["Get:1 http://deb.debian.org", "warning: 2 packages are not as recorded"]
+        build.vertexes[str(number)] = Vertex(name=f"[cann-base system 1/{number}] RUN apt", log=log)
+    assert builder.warnings(build) == ["warning: 2 packages are not as recorded"]

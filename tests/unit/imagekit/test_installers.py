@@ -70,7 +70,8 @@ def test_labels_and_facts_follow_what_it_installs(manifest: Manifest) -> None:
 def test_without_it_nothing_changes(manifest: Manifest) -> None:
     assert installers.as_installed(manifest, "lock") is manifest
     arguments = bake(manifest, ["rlinf-npu"], request_for(manifest, "lock"))["target"]["rlinf-npu"]["args"]
-    assert arguments.keys() == {"SOURCE_DATE_EPOCH", "PYTHON_VERSION", "UV_VERSION", "NPU_FIXES", "INSTALLER"}
+    everywhere = {"SOURCE_DATE_EPOCH", "FILE_DATE", "PYTHON_VERSION"}
+    assert arguments.keys() == everywhere | {"UV_VERSION", "NPU_FIXES", "INSTALLER"}
     assert arguments["INSTALLER"] == "lock"
 
 

@@ -154,3 +154,28 @@ def test_bytecode_of_a_test_run_builds_nothing_again(manifest: Manifest) -> None
     assert {context.name for context in with_python} == {"runtime", "stubgen", "cann-sim", "rlinf-npu"}
     for context in with_python:
         assert "**/__pycache__" in (context / ".dockerignore").read_text(encoding="utf-8").splitlines(), context
+
+
+def test_steps_are_dated_by_the_packages_not_by_the_commit(manifest: Manifest) -> None:
+    """Else every commit would build every step again; but nothing is newer than SOURCE_DATE_EPOCH."""
+    late, early = manifest.apt.seconds + 1000, manifest.apt.seconds - 1000
+    for created, date in ((late, manifest.apt.seconds), (late + 5, manifest.apt.seconds), (early, early)):
+        request = replace(request_for(manifest), created=created)
+        for target in bake(manifest, ["rlinf-npu"], request)["target"].values():
+            assert target["args"]["FILE_DATE"] == str(date)
+
+
+def test_layouts_are_the_same_images_at_another_place(manifest: Manifest) -> None:
+    here, there = (bake(manifest, ["rlinf-npu"], request_for(manifest, layouts=to)) for to in (None, Path("/to")))
+    assert here["target"]["rlinf-npu"]["output"][0].startswith("type=image,oci-mediatypes=true,compression=zstd")
+    assert there["target"]["rlinf-npu"].pop("output") == [
+        here["target"]["rlinf-npu"].pop("output")[0].replace("type=image", "type=oci,tar=false,dest=/to/rlinf-npu")
+    ]
+    assert here["target"]["rlinf-npu"] == there["target"]["rlinf-npu"]
+
+
+def test_a_dated_build_names_its_servers_and_no_other_does(manifest: Manifest) -> None:
+    for apt, named in (("locked", False), ("snapshot", True)):
+        arguments = bake(manifest, ["cann-base"], request_for(manifest, apt=apt))["target"]["cann-base"]["args"]
+        assert arguments["APT"] == apt
+        assert (manifest.apt.date in arguments["APT_SERVERS"]) == named

@@ -1,0 +1,50 @@
+"""Build the chain from nothing, from a clean clone of this checkout's commit."""
+
+import os
+import sys
+from pathlib import Path
+
+from imagekit.errors import Problem
+from imagekit.manifest import ROOT
+from imagekit.process import Say, follow, run
+from imagekit.reproduce.stored import Stored, read_layout
+
+
+def build_clone(folder: Path, layouts: Path, say: Say) -> dict[str, Stored]:
+    """Clone HEAD to `folder`, build all images with --no-cache into `layouts`, return them by name, parent first.
+
+    The settings of `make image` (BASE, SOURCE, ...) apply, by the environment.
+
+    Raises:
+        Problem: this is no git checkout, or the build failed; its last lines have been said.
+    """
+    _clone(folder)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    layouts.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "build.py", "image", "--no-cache", f"--layouts={layouts}"]
+    env = {"PYTHONDONTWRITEBYTECODE": "1"}
+    if (ROOT / os.environ.get("SOURCE", "auto")).is_dir():
+        env["SOURCE"] = str((ROOT / os.environ["SOURCE"]).resolve())
+    done = follow(["env", "--chdir", str(folder), *command], lambda line: say(f"  {line.rstrip()}"), env=env)
+    if not done.ok:
+        raise Problem("the build failed, see above", "make image must work first")
+    return layouts_in(layouts)
+
+
+def layouts_in(folder: Path) -> dict[str, Stored]:
+    """Return the images that `build.py image --layouts` wrote, by name, parent first."""
+    found = {path.parent.name: read_layout(path.parent)[0] for path in folder.glob("*/index.json")}
+    return dict(sorted(found.items(), key=lambda item: len(item[1].layers)))
+
+
+def _clone(folder: Path) -> None:
+    for command in (
+        ("git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(folder)),
+        ("git", "-C", str(folder), "remote", "remove", "origin"),
+    ):
+        done = run(command)
+        if not done.ok:
+            raise Problem(f"this checkout cannot be cloned: {done.last_line}", "run it from a git checkout", usage=True)
+    # labels name the place that this checkout came from
+    if origin := run(("git", "-C", str(ROOT), "remote", "get-url", "origin")).out.strip():
+        run(("git", "-C", str(folder), "remote", "add", "origin", origin))

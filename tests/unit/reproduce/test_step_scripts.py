@@ -1,0 +1,185 @@
+"""What build steps run so that two of them give the same files: images/common, on folders of the test's own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from imagekit import lookup
+from imagekit.manifest import ROOT, load_manifest
+from imagekit.planner import bake
+
+COMMON = ROOT / "images" / "common"
+DATE = 1_000_000_000
+
+
+def run(command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=os.environ | env, capture_output=True, text=True, check=False)
+
+
+# --- clamp-times ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_step_made_gets_the_date_and_older_dates_stay(tmp_path: Path) -> None:
+    (tmp_path / "new/deep").mkdir(parents=True)
+    (tmp_path / "new/deep/file with space").write_text("x")
+    (tmp_path / "new/link").symlink_to("nowhere")
+    (tmp_path / "packed").write_text("x")
+    os.utime(tmp_path / "packed", (5, 5))
+    done = run([str(COMMON / "clamp-times"), str(DATE), str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    found = {str(path.relative_to(tmp_path)): path.lstat().st_mtime for path in [tmp_path, *tmp_path.rglob("*")]}
+    assert found.pop("packed") == 5
+    assert set(found.values()) == {DATE}, found
+    assert len(found) == 5
+
+
+def test_a_file_of_a_layer_below_is_not_touched(tmp_path: Path) -> None:
+    """Touching it would copy it up. What changed before the container began cannot be the step's work."""
+    (tmp_path / "below").write_text("x")
+    done = run([str(COMMON / "clamp-times"), str(DATE), str(tmp_path)], CLAMP_SINCE=str(int(time.time()) + 100))
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "below").stat().st_mtime > DATE
+
+
+# --- compile-python ---------------------------------------------------------------------------------------------------
+
+
+def write_modules(folder: Path, count: int) -> None:
+    """Names that occur in several files, sets and constants: what marshal's output depends on the process for."""
+    for number in range(count):
+        text = f"shared = {{'a', 'b', None, ('x', {number % 7})}}\ndef function_{number % 5}(shared, other=1.5):\n"
+        text += f"    return shared in {{'one', 'two', 'three', 'n{number % 3}'}} and other\n"
+        (folder / f"module_{number:03}.py").write_text(text)
+
+
+def bytecode(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("__pycache__/*.pyc"))}
+
+
+def test_bytecode_does_not_depend_on_cores_seed_or_what_was_there(tmp_path: Path) -> None:
+    write_modules(tmp_path, 250)
+    (tmp_path / "template.py").write_text("class {{ name }}:\n")  # does not compile, as in many packages
+    compiler = [sys.executable, str(COMMON / "compile-python"), str(tmp_path)]
+    first = run(compiler, PYTHONHASHSEED="1")
+    assert first.returncode == 0, first.stderr
+    assert first.stderr == ""
+    before = bytecode(tmp_path)
+    assert len(before) == 250
+    one_core = run(["taskset", "--cpu-list", _a_core(), *compiler], PYTHONHASHSEED="2")
+    assert one_core.returncode == 0, one_core.stderr
+    assert bytecode(tmp_path) == before
+
+
+def test_bytecode_is_valid_whatever_the_source_files_time(tmp_path: Path) -> None:
+    """PEP 552: flags 0b01, hash-based and unchecked."""
+    write_modules(tmp_path, 1)
+    run([sys.executable, str(COMMON / "compile-python"), str(tmp_path)])
+    (content,) = bytecode(tmp_path).values()
+    assert content[4:8] == b"\x01\0\0\0"
+
+
+def _a_core() -> str:
+    return str(min(os.sched_getaffinity(0)))
+
+
+# --- apt-locked -------------------------------------------------------------------------------------------------------
+
+Apt = Callable[..., "subprocess.CompletedProcess[str]"]
+LOCK = "# a comment\ngit=1:2.39\nlibc6=2.36-9\n"
+
+
+@pytest.fixture
+def apt(tmp_path: Path) -> Apt:
+    """apt-locked with a lock of its own, in a root folder of the test, with programs that only pretend."""
+    scripts, programs, root = tmp_path / "common", tmp_path / "bin", tmp_path / "root"
+    for folder in (scripts / "apt", programs, root / "etc"):
+        folder.mkdir(parents=True)
+    for name in ("apt-locked", "with-net"):
+        (scripts / name).symlink_to(COMMON / name)
+    (scripts / "apt/debian12-amd64.txt").write_text(LOCK)
+    (root / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n')
+    for name, text in (
+        ("dpkg", "echo amd64"),
+        ("dpkg-query", f"cat {tmp_path}/installed"),
+        (
+            "apt-get",
+            f'echo "$@" >>{tmp_path}/calls; for word; do case $word in '
+            f"Dir::Etc::Preferences=*) cp ${{word#*=}} {tmp_path}/pins ;; esac; done",
+        ),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+
+    def call(installed: str, mode: str = "locked") -> subprocess.CompletedProcess[str]:
+        (tmp_path / "installed").write_text(installed)
+        path = f"{programs}:{os.environ['PATH']}"
+        return run([str(scripts / "apt-locked"), "install", "git"], PATH=path, APT=mode, APT_ROOT=str(root))
+
+    return call
+
+
+def differs(tmp_path: Path) -> str:
+    return (tmp_path / "root/usr/share/rlinf-npu/apt-differs.txt").read_text()
+
+
+def test_recorded_versions_are_pinned_and_nothing_is_said(apt: Apt, tmp_path: Path) -> None:
+    done = apt("ii git=1:2.39\nii libc6=2.36-9\nrc old=1\n")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Package: git\nPin: version 1:2.39\nPin-Priority: 1001\n" in (tmp_path / "pins").read_text()
+    assert differs(tmp_path) == ""
+
+
+def test_a_version_that_is_gone_is_one_line_and_a_record(apt: Apt, tmp_path: Path) -> None:
+    done = apt("ii git=1:2.40\nii libc6=2.36-9\nii new=3\n")
+    assert done.returncode == 0
+    assert done.stdout == "warning: 2 packages are not as recorded in apt/debian12-amd64.txt: git=1:2.40 new=3 \n"
+    assert differs(tmp_path) == "git=1:2.40\nnew=3\n"
+
+
+def test_a_dated_build_takes_nothing_else(apt: Apt) -> None:
+    assert apt("ii git=1:2.39\nii libc6=2.36-9\n", "snapshot").returncode == 0
+    done = apt("ii git=1:2.40\nii libc6=2.36-9\n", "snapshot")
+    assert done.returncode == 1
+    assert "APT=snapshot takes recorded versions only" in done.stderr
+
+
+def test_a_new_record_is_made_without_the_old_one(apt: Apt, tmp_path: Path) -> None:
+    assert apt("ii git=1:2.40\n", "newest").stdout == ""
+    assert (tmp_path / "pins").read_text() == ""
+
+
+def test_without_a_record_the_newest_is_taken_and_said(apt: Apt, tmp_path: Path) -> None:
+    (tmp_path / "common/apt/debian12-amd64.txt").unlink()
+    done = apt("ii git=1:2.40\n")
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert "no apt/debian12-amd64.txt records versions" in done.stdout
+    assert apt("ii git=1:2.40\n", "snapshot").returncode == 1
+
+
+def test_a_dated_build_reads_the_archives_from_the_server_that_keeps_that_day(
+    tmp_path: Path,
+) -> None:
+    """debian is the beginning of debian-security, and each must go to its own place."""
+    manifest = load_manifest()
+    lists = tmp_path / "etc/apt/sources.list.d"
+    lists.mkdir(parents=True)
+    (lists / "debian.sources").write_text(
+        "URIs: http://deb.debian.org/debian\nSuites: bookworm\n\nURIs: http://deb.debian.org/debian-security/\n"
+    )
+    (tmp_path / "etc/apt/sources.list").write_text("deb http://archive.ubuntu.com/ubuntu/ jammy main\n")
+    wanted = lookup.Wanted(*lookup.pick_platform(manifest, "linux/amd64"), "sim", "git", None, apt="snapshot")
+    request = lookup.offline_request(manifest, wanted)
+    servers = bake(manifest, ["cann-base"], request)["target"]["cann-base"]["args"]["APT_SERVERS"]
+    show = 'cat "$APT_CONFIG"; cat "$(dirname "$APT_CONFIG")"/parts/*'
+    done = run([str(COMMON / "with-net"), "sh", "-c", show], APT_SERVERS=servers, APT_ROOT=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    day = manifest.apt.date
+    assert f"URIs: https://snapshot.debian.org/archive/debian/{day}\n" in done.stdout
+    assert f"URIs: https://snapshot.debian.org/archive/debian-security/{day}\n" in done.stdout
+    assert f"deb https://snapshot.ubuntu.com/ubuntu/{day} jammy main\n" in done.stdout
+    assert 'Acquire::Check-Valid-Until "false";' in done.stdout
