@@ -54,9 +54,8 @@ format: venv ## let ruff format the Python code
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
 
 .PHONY: test-unit
-# Twice as many as cores: half of the time these tests wait for processes of theirs.
 test-unit: venv ## unit tests: seconds, no Docker
-	@$(PYTEST) tests/unit -q --numprocesses=$$((2 * $$(nproc))) --dist=worksteal --junitxml=$(REPORTS)/unit.xml
+	@$(PYTEST) tests/unit -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
 
 .PHONY: test-native
 test-native: venv ## what needs this machine's C compiler or Docker Compose: the simulated CANN, compose.yaml; no engine
