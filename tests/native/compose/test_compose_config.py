@@ -275,5 +275,5 @@ def test_data_dir_not_set(project: Project) -> None:
 def test_unknown_profile_is_an_error(standard: Project) -> None:
     done = standard.compose("config", COMPOSE_PROFILES="clusters")
     assert done.returncode != 0
-    # Services extend one of three templates, and Compose reads services in no fixed order.
-    assert re.search(r'service "clusters-(cards|image|node)" not found', done.stderr)
+    # Services extend one of four templates, and Compose reads services in no fixed order.
+    assert re.search(r'service "clusters-(cards|fixtures|image|node)" not found', done.stderr)
