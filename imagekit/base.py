@@ -194,7 +194,7 @@ def _bootstrapped(
     bootstrap_debian(manifest, local.engine, local.platform, network, name, say, archive)
     digest = local_digest(local.engine, name, local.platform)
     if not digest:
-        raise Problem(f"{name} was imported but cannot be found", "see `docker images`")
+        raise Problem(f"{name} was loaded but cannot be found", "see `docker images`")
     return _debian(manifest, name, digest)
 
 

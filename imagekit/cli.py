@@ -34,6 +34,7 @@ from imagekit import engine as engines
 from imagekit.base import LocalImages, ResolvedBase, base_probes, resolve_base
 from imagekit.builder import Built, build_images, check_disk, run_bake, show
 from imagekit.errors import Problem
+from imagekit.files import write_changed
 from imagekit.manifest import MANIFEST, ROOT, Manifest, load_manifest
 from imagekit.network import NetworkSettings
 from imagekit.planner import SIM_DRIVER, bake, describe, write_inputs
@@ -329,7 +330,7 @@ def lock_apt(platform: PlatformOption = "", base: BaseOption = "", mirror: Mirro
         packages = apt_lock.read_record(Path(folder))
     path = apt_lock.lock_path(found.base.os, wanted.platform)
     apt_lock.write_lock(path, packages)
-    MANIFEST.write_text(bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}), encoding="utf-8")
+    write_changed(MANIFEST, bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}))
     say(f"{path.relative_to(ROOT)}: {len(packages)} packages; images.toml: apt.date = {date}")
 
 

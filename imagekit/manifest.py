@@ -115,10 +115,14 @@ class Apt(Model):
         """The date in seconds since the epoch."""
         return int(datetime.datetime.strptime(f"{self.date}+0000", "%Y%m%dT%H%M%SZ%z").timestamp())
 
+    @property
+    def dated(self) -> dict[str, str]:
+        """The servers with the date in their URLs."""
+        return {place: url.format(date=self.date) for place, url in self.servers.items()}
+
     def server(self, archive: str) -> str:
         """Return the URL of an archive's state of that day; the archive's own when no server keeps it."""
-        place = archive.partition("://")[2].rstrip("/")
-        return self.servers[place].format(date=self.date) if place in self.servers else archive
+        return self.dated.get(archive.partition("://")[2].rstrip("/"), archive)
 
 
 class Image(Model):

@@ -181,7 +181,7 @@ def _named(requirement: str, names: list[str]) -> bool:
 
 def _apt_arguments(manifest: Manifest, request: Request) -> dict[str, str]:
     """Read by images/common/apt-locked and with-net."""
-    servers = (f"{place}={url.format(date=manifest.apt.date)}" for place, url in manifest.apt.servers.items())
+    servers = (f"{place}={url}" for place, url in manifest.apt.dated.items())
     return {"APT": request.apt, "APT_SERVERS": " ".join(servers) if request.apt == "snapshot" else ""}
 
 

@@ -5,7 +5,8 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,20 +72,28 @@ class Rebuilt:
     export: float
 
 
-def rebuild(engine: Engine, platform: Platform, folder: Path, change: Change) -> Rebuilt:
-    """Make the change in a copy of the checkout and build.
+@contextmanager
+def edited(folder: Path, file: str, edit: Callable[[str], str]) -> Iterator[float]:
+    """Edit a file of a copy of the checkout and build; afterwards it has its old text, and is built (cached) so.
 
-    The copy gets its old text back, so that the next kind of change begins where this one did.
+    Yields:
+        The seconds of the build with the edit.
     """
-    path = folder / change.file
+    path = folder / file
     text = path.read_text(encoding="utf-8")
-    before = layers(engine, built_tag(folder, platform))
-    path.write_text(change.edit(text), encoding="utf-8")
-    seconds = build(folder)
-    after = layers(engine, built_tag(folder, platform))
+    path.write_text(edit(text), encoding="utf-8")
+    yield build(folder)
     path.write_text(text, encoding="utf-8")
-    new = sum(size for layer, size in after.items() if layer not in before)
-    return Rebuilt(seconds, new, export_seconds(folder))
+    build(folder)
+
+
+def rebuild(engine: Engine, platform: Platform, folder: Path, change: Change) -> Rebuilt:
+    """Make the change in a copy of the checkout that has been built, and measure the build."""
+    before = layers(engine, built_tag(folder, platform))
+    with edited(folder, change.file, change.edit) as seconds:
+        after = layers(engine, built_tag(folder, platform))
+        new = sum(size for layer, size in after.items() if layer not in before)
+        return Rebuilt(seconds, new, export_seconds(folder))
 
 
 def export_seconds(folder: Path) -> float:
@@ -109,11 +118,8 @@ def change_rows(engine: Engine, platform: Platform, folder: Path, say: Say, repe
     for change in changes(platform.machine):
         figures: list[Rebuilt] = []
         for turn in range(repeat):
-            if figures:
-                build(folder)  # back to the unchanged text: cached, and not measured
             figures.append(rebuild(engine, platform, folder, change))
             say(f"  {change.label} {turn + 1}/{repeat}: {figures[-1].seconds:.1f} s, {figures[-1].new / 1e6:.1f} MB")
-        build(folder)
         seconds, new = statistics.median(f.seconds for f in figures), max(f.new for f in figures)
         rows.append(Row(change.label, f"{seconds:.1f} s, {new / 1e6:.1f} MB new", "", "", change.target))
         if change.label == LOCK_EDITED:
@@ -136,15 +142,10 @@ def update_row(manifest: Manifest, engine: Engine, platform: Platform, folder: P
 
     That is what a host with the first has to fetch for the second. The registry is Debian's, on loopback.
     """
-    path = folder / RUNTIME_FILE
-    text = path.read_text(encoding="utf-8")
     with loopback_registry(say) as registry:
         first = _blobs(manifest, engine, built_tag(folder, platform), registry)
-        path.write_text(commented(text), encoding="utf-8")
-        build(folder)
-        second = _blobs(manifest, engine, built_tag(folder, platform), registry)
-        path.write_text(text, encoding="utf-8")
-        build(folder)
+        with edited(folder, RUNTIME_FILE, commented):
+            second = _blobs(manifest, engine, built_tag(folder, platform), registry)
     new = [size for digest, size in second.items() if digest not in first]
     fetched, whole = sum(new), sum(second.values())
     measured = f"{fetched / 1e6:.2f} MB in {len(new)} blobs"

@@ -18,6 +18,7 @@ from imagekit.compose.host import Host, lacking_parts, simulated_mounts
 from imagekit.compose.record import REAL, BuiltImage, find_built
 from imagekit.compose.settings import Settings, read_settings
 from imagekit.errors import Problem
+from imagekit.files import write_changed
 from imagekit.manifest import ROOT, Devices, Manifest
 from imagekit.planner import SIM_DRIVER
 from imagekit.process import Say
@@ -149,14 +150,11 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _write(path: Path, what: str, content: dict[str, Any]) -> None:
-    """Write beside and rename: a half-written file must not be read by Compose."""
+    """As people read it: a setting a line, no anchors."""
     yaml = YAML()
     yaml.width = 4096
     yaml.default_flow_style = False
     yaml.representer.ignore_aliases = lambda _: True
     text = io.StringIO()
     yaml.dump(content, text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(HEADER.format(what=what) + text.getvalue(), encoding="utf-8")
-    fresh.replace(path)
+    write_changed(path, HEADER.format(what=what) + text.getvalue())

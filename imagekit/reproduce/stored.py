@@ -1,4 +1,4 @@
-"""An image on disk: an OCI layout as a folder or a tar, as `build.py image --layout` and `docker save` write them."""
+"""An image on disk: an OCI layout as a folder or a tar, as `build.py image --layouts` and `docker save` write them."""
 
 import json
 import tarfile
@@ -92,7 +92,7 @@ def read_layout(path: Path) -> list[Stored]:
         found = {image.digest: image for image in _below(files, _read(files, INDEX))}
     except (KeyError, ValueError, OSError, tarfile.TarError) as error:
         raise Problem(
-            f"{path} is not a complete OCI layout ({error})", "name what docker save or build.py image --layout wrote"
+            f"{path} is not a complete OCI layout ({error})", "name what docker save or build.py image --layouts wrote"
         ) from None
     return list(found.values())
 
