@@ -53,6 +53,7 @@ class Rule:
     fix: str
     link: str
     check: Check
+    imports: bool = False  # it waits for an import of torch in a process of its own: seconds, where others take none
 
 
 @dataclass(frozen=True)

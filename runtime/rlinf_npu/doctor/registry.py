@@ -17,6 +17,7 @@ def rule(
     where: str = BOTH,
     needs: tuple[str, ...] = (),
     severity: Severity = Severity.ERROR,
+    imports: bool = False,
 ) -> Callable[[Check], Check]:
     """Register a check as a rule.
 
@@ -27,7 +28,7 @@ def rule(
     def register(check: Check) -> Check:
         if id in _RULES:
             raise ValueError(f"two rules are called {id}")
-        _RULES[id] = Rule(id, title, where, needs, severity, meaning, fix, link, check)
+        _RULES[id] = Rule(id, title, where, needs, severity, meaning, fix, link, check, imports)
         return check
 
     return register

@@ -25,7 +25,8 @@ from rlinf_npu.npufix.model import (
     Status,
     Use,
 )
-from rlinf_npu.npufix.pyfile import PyFile
+from rlinf_npu.npufix.parallel import in_processes
+from rlinf_npu.npufix.pyfile import PyFile, parse
 from rlinf_npu.npufix.tree import SUFFIXES, Tree
 
 Progress = Callable[[str, int, int], None]
@@ -56,7 +57,7 @@ class Plan:
     def _look_at(self, path: str, text: str) -> None:
         if path.endswith(".py"):
             try:
-                self._look_at_python(PyFile(path, text))
+                self._look_at_python(parse(path, text))
             except SyntaxError as error:
                 raise NpufixError(f"{path}:{error.lineno}: not valid Python ({error.msg}); nothing was done") from error
         elif path.endswith(".sh"):
@@ -155,23 +156,11 @@ class Plan:
         for sites in self.sites.values():
             for site in sites:
                 by_path[site.path].append(site)
-        texts = {path: self._new_text(path, sites) for path, sites in sorted(by_path.items())}
+        work = [(path, self.tree.text(path), sites) for path, sites in sorted(by_path.items())]
+        texts = dict(in_processes(_new_text, work))
         if any(HELPER_MODULE.removeprefix("rlinf.") in text for text in texts.values()):
             texts[HELPER_PATH] = helper_text()
         return texts
-
-    def _new_text(self, path: str, sites: Sequence[Site]) -> str:
-        before = self.tree.text(path)
-        if path.endswith(".py"):
-            edits = list(dict.fromkeys(edit for site in sites for edit in site.edits))
-            return rewrite(path, before, edits, frozenset().union(*(site.helpers for site in sites)))
-        lines = [line for site in sites for line in site.lines]
-        after = _with_lines(before, {line.number: (line.text, line.after) for line in lines})
-        if path.endswith(".sh"):
-            check_shell(path, after)
-        else:
-            yamlfile.check(path, before, after, lines)
-        return after
 
     def record_text(self) -> str:
         """The record of this and earlier runs as JSON."""
@@ -187,6 +176,21 @@ class Plan:
             for use in [*self.tree.fixed_uses, *(use for use in self.uses if use.fix)]
         ]
         return json.dumps({"tool": "npufix", "fixes": fixes, "uses": uses}, indent=1, sort_keys=True) + "\n"
+
+
+def _new_text(work: tuple[str, str, Sequence[Site]]) -> tuple[str, str]:
+    """Path and new content of one file, from its path, its content and what is to be done."""
+    path, before, sites = work
+    if path.endswith(".py"):
+        edits = list(dict.fromkeys(edit for site in sites for edit in site.edits))
+        return path, rewrite(path, before, edits, frozenset().union(*(site.helpers for site in sites)))
+    lines = [line for site in sites for line in site.lines]
+    after = _with_lines(before, {line.number: (line.text, line.after) for line in lines})
+    if path.endswith(".sh"):
+        check_shell(path, after)
+    else:
+        yamlfile.check(path, before, after, lines)
+    return path, after
 
 
 def _cures(edit: Edit, use: Span | None) -> bool:

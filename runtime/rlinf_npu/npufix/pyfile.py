@@ -2,7 +2,7 @@
 
 import ast
 from collections import defaultdict
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
 
 from rlinf_npu.npufix.lines import split_lines
@@ -150,3 +150,13 @@ class PyFile:
         if text.isascii():
             return byte_column
         return len(text.encode("utf-8")[:byte_column].decode("utf-8", errors="ignore"))
+
+
+@lru_cache(maxsize=1024)  # a tree has some six hundred files; most are read again when the result is looked at
+def parse(path: str, text: str) -> PyFile:
+    """Parse a file, once as long as its text stays the same.
+
+    Raises:
+        SyntaxError: the file is not valid Python.
+    """
+    return PyFile(path, text)

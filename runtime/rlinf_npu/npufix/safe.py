@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from rlinf_npu.npufix.cuda import is_cuda_test
 from rlinf_npu.npufix.cuda_only import FOLDERS, MANAGERS, MODULES, OURS, PACKAGES, SIMULATORS
-from rlinf_npu.npufix.pyfile import FUNCTIONS, PyFile
+from rlinf_npu.npufix.pyfile import FUNCTIONS, PyFile, parse
 from rlinf_npu.npufix.tree import Tree
 
 
@@ -54,24 +54,30 @@ class SafetyRules:
             if package in PACKAGES:
                 reason = f"imports {package} at module level: {PACKAGES[package]}"
                 break
-            imported = self._rlinf_module(name)
-            if imported and self._import_reason(imported):
-                reason = f"imports {name}, which cannot be imported on an NPU ({self._modules[imported.path]})"
+            if imported := self._reason_of(self._rlinf_module(name)):
+                reason = f"imports {name}, which cannot be imported on an NPU ({imported})"
                 break
         else:
             return ""
         self._modules[file.path] = reason
         return reason
 
-    def _rlinf_module(self, name: str) -> PyFile | None:
+    def _reason_of(self, path: str) -> str:
+        """The import reason of another file; "" for no file, and for one that is not valid Python."""
+        if path in self._modules or not path:
+            return self._modules.get(path, "")
+        try:
+            return self._import_reason(parse(path, self._tree.text(path)))
+        except SyntaxError:
+            return ""
+
+    def _rlinf_module(self, name: str) -> str:
+        """Path of the file that a dotted name stands for, or is in; "" outside RLinf."""
         if not name.startswith("rlinf."):
-            return None
+            return ""
         parts = name.split(".")
-        for length in (len(parts), len(parts) - 1):
-            path = "/".join(parts[:length]) + ".py"
-            if self._tree.exists(path):
-                return _parsed(path, self._tree.text(path))
-        return None
+        paths = ("/".join(parts[:length]) + ".py" for length in (len(parts), len(parts) - 1))
+        return next(filter(self._tree.exists, paths), "")
 
 
 def _simulator_reason(file: PyFile) -> str:
@@ -97,13 +103,6 @@ def top_level_imports(file: PyFile) -> Iterable[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _parsed(path: str, text: str) -> PyFile | None:
-    try:
-        return PyFile(path, text)
-    except SyntaxError:
-        return None
 
 
 def _ours(stem: str) -> bool:

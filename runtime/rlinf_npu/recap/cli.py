@@ -190,7 +190,7 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
     from rlinf_npu.recap import lock
     from rlinf_npu.recap.cards import count_cards, refuse_bad_batches, resolve_cards
     from rlinf_npu.recap.engine import Engine
-    from rlinf_npu.recap.examine import examination, examine
+    from rlinf_npu.recap.examine import Examination, looks
     from rlinf_npu.recap.record import write_record
     from rlinf_npu.recap.source import find_source
     from rlinf_npu.recap.steps import Context
@@ -198,7 +198,8 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
 
     view = View()
     source = find_source(config.rlinf_home)
-    with examination(view.say, lambda: examine(config.nodes)) if doctor else contextlib.nullcontext():
+    examination = Examination(view.say, *looks(config.nodes)) if doctor else None
+    with examination.before() if examination else contextlib.nullcontext():
         visible = count_cards()
         if check:
             _refuse_bad_inputs(config, visible)
@@ -207,11 +208,15 @@ def _run(config: Config, names: list[str], *, force: bool, check: bool, doctor: 
     run_ = Run(config.run_dir)
     with lock.hold(run_.root):
         context = Context(config, run_, source, cards, view.say)
-        engine = Engine(context, view)
+        engine = Engine(context, view, examination.alarm if examination else lambda: None)
         write_record(context, engine.env)
         titles = ", ".join(TITLES[name] for name in names)
         view.say(f"run {run_.root}: {titles}; {cards} card(s); RLinf from {source.home} ({source.kind})")
-        engine.run(names, force)
+        try:
+            engine.run(names, force)
+        finally:
+            if examination:
+                examination.tell()
 
 
 def _refuse_bad_inputs(config: Config, cards: int) -> None:

@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,7 @@ from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
 from rlinf_npu.recap.view import View
 from rlinf_npu.recap.watchdog import Watchdog, cause, full_disk, tail
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.2
 LOOK_SECONDS = 2.0  # between two looks at log and TensorBoard files
 EXIT_SECONDS = 30.0  # for Ray to take its processes down after the driver has ended
 MAKE_ROOM = "make room, or `recap clean --checkpoints`; then run again, finished work is kept"
@@ -73,9 +74,9 @@ def with_advice(message: str, log_dir: Path | None, step: str, cards: int) -> st
 class Engine:
     """Runs steps of one run. SIGTERM and SIGINT are handed to the running step, which saves and ends."""
 
-    def __init__(self, context: Context, view: View) -> None:
-        """`view` shows the progress."""
-        self.context, self.view = context, view
+    def __init__(self, context: Context, view: View, alarm: Callable[[], str | None]) -> None:
+        """`view` shows the progress; what `alarm` returns, asked while a step runs, ends the step."""
+        self.context, self.view, self.alarm = context, view, alarm
         self.mark = run_mark(context.run)
         self.env = step_environment(context.config, context.run, context.source)
         self.stop_at: float | None = None
@@ -201,11 +202,12 @@ class Engine:
                     told = True
                 if self.stop_at is not None and now > self.stop_at:
                     return  # _end kills it
+                if wrong := self.alarm():
+                    raise StepFailed(f"{TITLES[step.name]} was stopped: {wrong}")
                 if now - look >= LOOK_SECONDS:
                     look = now
                     show(progress.read())
-                    wrong = watchdog.poll(now)
-                    if wrong:
+                    if wrong := watchdog.poll(now):
                         self._give_up(step, wrong, watchdog.log, log_dir)
                 time.sleep(POLL_SECONDS)
 

@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from doctor_machine import DRIVER, GIB, SITE, TOOLKIT, Break, Machine, smi_table
 from rlinf_npu.doctor import importprobe
+from rlinf_npu.doctor.context import Context
+from rlinf_npu.doctor.importprobe import ImportResult
+from rlinf_npu.doctor.registry import all_rules
+from rlinf_npu.doctor.runner import run
 from rlinf_npu.doctor.system import FsUsage
 from rlinf_npu.doctor.tables import limits
 
@@ -409,3 +413,21 @@ def test_without_paths_in_the_facts_the_environment_tells(container: Machine) ->
 def test_python_of_the_fixture_is_a_real_one(container: Machine) -> None:
     result = container.context().imported
     assert (result.kind, result.count) == ("ok", 8), (result, sys.executable)
+
+
+def test_who_waits_for_the_import_of_torch_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`recap run` waits for the other rules before it starts anything."""
+    asked: list[str] = []
+
+    def noted(ctx: Context) -> ImportResult:
+        asked.append(current[0])
+        return ImportResult("ok", "", count=0)
+
+    monkeypatch.setattr(Context, "imported", property(noted))
+    context = Machine(tmp_path).context()
+    current = [""]
+    for rule in all_rules():
+        current[0] = rule.id
+        run(context, [rule])
+    assert set(asked) <= {rule.id for rule in all_rules() if rule.imports}
+    assert "import" in asked

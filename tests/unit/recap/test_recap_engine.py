@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,17 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "KILL_SECONDS", 0.3)
 
 
-def run(step: FakeStep, context: Context, monkeypatch: pytest.MonkeyPatch, force: bool = False) -> StepState:
+def run(
+    step: FakeStep,
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    force: bool = False,
+    alarm: Callable[[], str | None] = lambda: None,
+) -> StepState:
     monkeypatch.setitem(ALL_STEPS, "returns", step)
     view = View(Console(file=open(os.devnull, "w")))  # noqa: SIM115, PTH123
     try:
-        Engine(context, view).run(["returns"], force)
+        Engine(context, view, alarm).run(["returns"], force)
     finally:
         assert marked_processes(run_mark(context.run)) == []
     return state_of(context)
@@ -99,6 +105,13 @@ def run(step: FakeStep, context: Context, monkeypatch: pytest.MonkeyPatch, force
 
 def state_of(context: Context) -> StepState:
     return load_state(context.run.state_file("returns"), "returns")
+
+
+def test_an_alarm_ends_the_step(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([None, None, "torch_npu cannot be imported"])
+    with pytest.raises(StepFailed, match="1 returns was stopped: torch_npu cannot be imported"):
+        run(FakeStep("import time; time.sleep(60)"), context, monkeypatch, alarm=lambda: next(answers))
+    assert state_of(context).status == "failed"
 
 
 def test_done_then_skipped(context: Context, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,7 @@ def excluded_package(ctx: Context) -> Iterator[Hit]:
     "import",
     "import torch_npu",
     where=CONTAINER,
+    imports=True,
     needs=("toolkit", "python-packages"),
     meaning="torch_npu cannot be imported.",
     fix="Read the error; run the same import by hand: python3 -c 'import torch_npu'.",
@@ -105,6 +106,7 @@ def import_fails(ctx: Context) -> Iterator[Hit]:
     "torch-count",
     "torch counts the cards",
     where=CONTAINER,
+    imports=True,
     needs=("toolkit", "cards", "python-packages"),
     meaning="torch.npu sees fewer cards than there are nodes, or than the visibility variable names.",
     fix="Look at the findings on driver, rights and visibility variables first; otherwise the card did not "

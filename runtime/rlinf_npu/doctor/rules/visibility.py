@@ -101,6 +101,7 @@ def visible_range(ctx: Context) -> Iterator[Hit]:
     "visible-host-ids",
     "Host numbers inside a container",
     where=CONTAINER,
+    imports=True,
     needs=("cards", "toolkit"),
     meaning="The numbers are those of the host's nodes, and torch sees fewer cards than asked for: here they "
     "count from 0.",
