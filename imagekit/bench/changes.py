@@ -43,13 +43,14 @@ def commented(text: str) -> str:
 
 
 def one_more_system_package(text: str) -> str:
-    """Return cann-base's Dockerfile with one more small package.
+    """Return cann-base's Dockerfile with one more small package, and an argument that no earlier build had.
 
     Raises:
         Problem: the list is no longer where this looks for it.
     """
     if APT_LINE in text:
-        return text.replace(APT_LINE, f"        less \\\n{APT_LINE}", 1) + f"# {time.time_ns()}\n"
+        longer = text.replace(APT_LINE, f"        less \\\n{APT_LINE}", 1)
+        return longer.replace("\nRUN ", f"\nARG TURN={time.time_ns()}\nRUN ", 1)
     raise Problem("images/cann-base/Dockerfile has no list that ends in tini", "keep bench/changes.py in step with it")
 
 

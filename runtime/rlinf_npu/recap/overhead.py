@@ -62,13 +62,14 @@ def through_recap(config_file: Path, log_dir: Path) -> float:
 
 
 def main(folder: Path, turns: int) -> None:
-    """Take turns, so that whatever else the machine does hits both."""
+    """Take turns, and turns in who begins, so that whatever else the machine does, and a warm cache, are for both."""
     from rlinf_npu.smoke.fixtures import make_fixtures
 
     made = make_fixtures(folder / "fixtures", lambda text: print(text, file=sys.stderr))
     seconds: dict[str, list[float]] = {"bare": [], "recap": []}
     for turn in range(turns):
-        for name, measure in (("bare", bare), ("recap", through_recap)):
+        pair = (("bare", bare), ("recap", through_recap))
+        for name, measure in pair if turn % 2 == 0 else reversed(pair):
             seconds[name].append(measure(made.config, folder / f"{name}-{turn}"))
             print(f"{name} {turn + 1}/{turns}: {seconds[name][-1]:.1f} s", file=sys.stderr, flush=True)
     print(json.dumps(seconds))
