@@ -55,11 +55,11 @@ format: venv ## let ruff format the Python code
 
 .PHONY: test-unit
 test-unit: venv ## unit tests: seconds, no Docker
-	@$(PYTEST) tests/unit -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
+	@$(PYTEST) tests/unit -q -m "not programs" --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/unit.xml
 
 .PHONY: test-native
-test-native: venv ## what needs this machine's C compiler or Docker Compose: the simulated CANN, compose.yaml; no engine
-	@$(PYTEST) tests/native -q --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/native.xml
+test-native: venv ## what starts programs of this machine (compiler, git, uv, Docker Compose, processes that hang); no engine
+	@$(PYTEST) tests/native tests/unit -q -m programs --numprocesses=auto --dist=worksteal --junitxml=$(REPORTS)/native.xml
 
 .PHONY: test-image
 test-image: unfixed test-native ## tests inside the built images, and on simulated cards

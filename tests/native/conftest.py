@@ -26,3 +26,9 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         return folder
 
     return get
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """All that is here starts programs; under tests/unit some files do, and say so."""
+    if item.path.is_relative_to(Path(__file__).parent):
+        item.add_marker(pytest.mark.programs)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 PYTHON = Path(__file__).resolve().parents[3] / "images/cann-sim/python"
 
 # Replaces the part that needs torch by one that tells when it runs.

@@ -16,6 +16,8 @@ from imagekit.probe import Prober
 from imagekit.publish.identity import identify, releases
 from imagekit.tags import tags
 
+pytestmark = pytest.mark.programs
+
 SILENT = "http://127.0.0.1:9/nothing-listens"
 
 

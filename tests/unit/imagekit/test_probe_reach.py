@@ -12,6 +12,8 @@ from imagekit.errors import Problem
 from imagekit.probe import Probe, Prober, ask, manifest_of, probe_git, probe_index, probe_registry, probe_seconds
 from imagekit.process import follow, run
 
+pytestmark = pytest.mark.programs
+
 ENGINE = Engine(("docker",), {}, "unix:///x", "26.1", "0.13", "2.26", "x86_64", True)
 
 

@@ -20,6 +20,8 @@ from imagekit.network import NetworkSettings
 from imagekit.probe import Prober
 from imagekit.rlinf_source import RlinfSource, hash_tree, resolve_source
 
+pytestmark = pytest.mark.programs
+
 PYPROJECT = '[project]\nname = "rlinf"\nversion = "0.3.1"\n'
 QUIET = NetworkSettings(no_proxy="*")
 

@@ -17,6 +17,8 @@ from imagekit.probe import Prober
 from imagekit.torch_lock import CPU_LOCKS, cpu_lock, locks_for, write_cpu_lock
 from imagekit.torch_wheels import choose, pages
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def amd64(manifest: Manifest) -> Platform:

@@ -11,6 +11,8 @@ import pytest
 
 from imagekit.manifest import ROOT
 
+pytestmark = pytest.mark.programs
+
 FOLDER = ROOT / "images" / "rlinf-npu" / "upstream"
 MIRROR = "https://mirror.test/"
 

@@ -29,6 +29,8 @@ from rlinf_npu.recap.status import show_status
 from rlinf_npu.recap.steps import ALL_STEPS, Context, Step
 from rlinf_npu.recap.view import View
 
+pytestmark = pytest.mark.programs
+
 WRITES = "import pathlib; pathlib.Path('out').write_text('made')"
 WRITES_NOTHING = "print('complete')"
 FAILS = "raise ValueError('bad data')"

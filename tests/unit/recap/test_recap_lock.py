@@ -9,6 +9,8 @@ import pytest
 from rlinf_npu.recap import lock
 from rlinf_npu.recap.errors import RecapError
 
+pytestmark = pytest.mark.programs
+
 HOLD = (
     "import sys, time; from rlinf_npu.recap import lock; from pathlib import Path\n"
     "with lock.hold(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"

@@ -16,6 +16,8 @@ from rlinf_npu.recap.layout import Run
 from rlinf_npu.recap.node import Node
 from typer.testing import CliRunner
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).parents[3]
 
 

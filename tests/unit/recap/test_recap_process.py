@@ -11,6 +11,8 @@ from rlinf_npu.recap import process
 from rlinf_npu.recap.environment import RUN_MARK
 from rlinf_npu.recap.process import end_all, marked_processes, start
 
+pytestmark = pytest.mark.programs
+
 # Of this test process alone: others may run the same tests at the same time.
 MINE, OTHER, DIE = (f"{mark}-{os.getpid()}" for mark in ("mine", "other", "die"))
 

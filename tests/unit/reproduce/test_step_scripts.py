@@ -13,6 +13,8 @@ from imagekit import lookup
 from imagekit.manifest import ROOT, load_manifest
 from imagekit.planner import bake
 
+pytestmark = pytest.mark.programs
+
 COMMON = ROOT / "images" / "common"
 DATE = 1_000_000_000
 
