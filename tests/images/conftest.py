@@ -10,6 +10,7 @@ import pytest
 from imagekit.errors import Problem
 from tests.images.support import subjects
 from tests.images.support.container import Container, remove_leftovers
+from tests.images.support.patience import patience
 from tests.images.support.subjects import Missing, Subject
 from tests.images.support.sweep import Sweep
 
@@ -21,10 +22,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--require-images", action="store_true", help="an image that is not built is a failure, not a skip"
     )
-    patience = float(os.environ.get("PATIENCE") or 1.0)
-    parser.addoption(
-        "--patience", type=float, default=patience, help="multiply promised time limits, on a busy machine"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,10 +30,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything below this folder needs Docker."""
+    """Everything below this folder needs Docker, and the time that this machine takes."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.image)
+            if limit := item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(limit.args[0] * patience()))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

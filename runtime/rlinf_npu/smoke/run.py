@@ -62,7 +62,9 @@ class Smoke:
         return self.report
 
     def _settings(self) -> tuple[str, ...]:
-        return (f"log_dir={self.workdir / 'runs'}", f"cards={self.cards}")
+        # Where hours are given, as under emulation, a step that works is silent for more than minutes.
+        silence = round(self.timeout / 2)
+        return (f"log_dir={self.workdir / 'runs'}", f"cards={self.cards}", f"watchdog.silence={silence}")
 
     def _fixtures(self) -> Fixtures:
         started = time.monotonic()

@@ -15,6 +15,7 @@ import pytest
 from imagekit.manifest import ROOT
 from imagekit.process import Finished
 from tests.images.support.container import Container
+from tests.images.support.patience import patience
 from tests.images.support.simulated import Cards
 from tests.images.support.subjects import Subject
 
@@ -52,9 +53,9 @@ class Smoke:
 
 
 @pytest.fixture(scope="session")
-def smoke(request: pytest.FixtureRequest, subject: Subject, cards: Cards) -> Iterator[Smoke]:
+def smoke(subject: Subject, cards: Cards) -> Iterator[Smoke]:
     """Run it once, as a user would, with the promised memory."""
-    limit = SECONDS * request.config.getoption("--patience")
+    limit = SECONDS * patience()
     limits: dict[str, Any] = {
         "mem_limit": MEMORY,
         "memswap_limit": MEMORY,
@@ -64,7 +65,7 @@ def smoke(request: pytest.FixtureRequest, subject: Subject, cards: Cards) -> Ite
     with subject.run(**cards.options(2), **limits) as container:
         started = time.time()
         command = ["smoke", "run", "--workdir", WORKDIR, "--timeout", str(limit), "--cards", "2"]
-        done = container.exec(command, seconds=limit + 60)
+        done = container.exec(command, seconds=SECONDS + 60)
         report, junit = fetch(container, "report.json"), fetch(container, "junit.xml")
         keep(subject, report, junit)
         assert report, f"no report; the command ended with {done.code}:\n{done.out[-3000:]}\n{done.err[-2000:]}"

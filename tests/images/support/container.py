@@ -18,6 +18,7 @@ from testinfra.host import Host
 
 from imagekit.engine import Engine
 from imagekit.process import Finished, run
+from tests.images.support.patience import patience
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
 # Every container of this test run carries it: what a crash leaves behind is found and removed.
@@ -72,18 +73,19 @@ class Container:
 
         Args:
             command: argv.
-            seconds: time limit; exit code 124 when it is over.
+            seconds: time limit on a machine that is not busy; exit code 124 when it is over.
             user: name or uid, the image's if empty.
             stdin: text for the command.
             how: `env` (added variables) and `workdir`.
         """
+        limit = seconds * patience()
         argv = [*self.engine.docker, "exec", "-i"]
         for name, value in (how.get("env") or {}).items():
             argv += ["-e", f"{name}={value}"]
         argv += ["-w", how["workdir"]] if how.get("workdir") else []
         argv += ["-u", user] if user else []
-        argv += [self.id, "timeout", "-k", "5", str(seconds), *command]
-        return run(argv, seconds=seconds + 15, env=self.engine.env, stdin=stdin)
+        argv += [self.id, "timeout", "-k", "5", str(limit), *command]
+        return run(argv, seconds=limit + 15, env=self.engine.env, stdin=stdin)
 
     def sh(self, script: str, **how: Any) -> Finished:
         """Run a line of shell."""
@@ -118,7 +120,7 @@ class Container:
 
     def wait(self, seconds: float) -> int:
         """Wait for the end; return the exit code."""
-        return int(self.docker.wait(timeout=seconds)["StatusCode"])
+        return int(self.docker.wait(timeout=seconds * patience())["StatusCode"])
 
     @staticmethod
     def until(condition: Callable[[], bool], seconds: float = 20) -> None:
@@ -127,9 +129,9 @@ class Container:
         Raises:
             AssertionError: it did not come true in time.
         """
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * patience()
         while not condition():
-            assert time.monotonic() < deadline, f"not within {seconds:g} s"
+            assert time.monotonic() < deadline, f"not within {seconds * patience():g} s"
             time.sleep(0.1)
 
     def state(self) -> dict[str, Any]:
