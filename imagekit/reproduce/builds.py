@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from imagekit.errors import Problem
@@ -22,13 +23,17 @@ def build_clone(folder: Path, layouts: Path, say: Say) -> dict[str, Stored]:
     (folder / ".venv").symlink_to(ROOT / ".venv")
     layouts.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "build.py", "image", "--no-cache", f"--layouts={layouts}"]
-    env = {"PYTHONDONTWRITEBYTECODE": "1"}
-    if (ROOT / os.environ.get("SOURCE", "auto")).is_dir():
-        env["SOURCE"] = str((ROOT / os.environ["SOURCE"]).resolve())
+    env = {"PYTHONDONTWRITEBYTECODE": "1", **source_from_there(os.environ)}
     done = follow(["env", "--chdir", str(folder), *command], lambda line: say(f"  {line.rstrip()}"), env=env)
     if not done.ok:
         raise Problem("the build failed, see above", "make image must work first")
     return layouts_in(layouts)
+
+
+def source_from_there(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return SOURCE for a build in another folder, where it names a folder; make hands on an empty one as well."""
+    source = environ.get("SOURCE")
+    return {"SOURCE": str((ROOT / source).resolve())} if source and (ROOT / source).is_dir() else {}
 
 
 def layouts_in(folder: Path) -> dict[str, Stored]:

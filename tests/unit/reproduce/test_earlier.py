@@ -8,7 +8,8 @@ from layoutkit import File, layer, write
 
 from imagekit.engine import Engine
 from imagekit.errors import Problem
-from imagekit.reproduce.builds import layouts_in
+from imagekit.manifest import ROOT
+from imagekit.reproduce.builds import layouts_in, source_from_there
 from imagekit.reproduce.earlier import find_earlier
 from imagekit.reproduce.stored import read_layout
 
@@ -61,3 +62,12 @@ def test_what_names_nothing_is_wrong_usage(tmp_path: Path) -> None:
             find_earlier(engine(), against, tmp_path)
         assert raised.value.exit_code == 2
         assert raised.value.fix
+
+
+@pytest.mark.parametrize("source", [None, "", "auto", "git", "/no/such/folder"])
+def test_only_a_folder_is_named_anew(source: str | None) -> None:
+    assert source_from_there({} if source is None else {"SOURCE": source}) == {}
+
+
+def test_a_folder_is_found_from_another_one() -> None:
+    assert source_from_there({"SOURCE": "imagekit"}) == {"SOURCE": str(ROOT / "imagekit")}
