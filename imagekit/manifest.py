@@ -308,11 +308,14 @@ class Signature(Model):
     key: str = ""
     identity: str = ""
     issuer: str = ""
+    transparency_log: bool = True
 
     @model_validator(mode="after")
     def _check_one(self) -> "Signature":
         if bool(self.key) == bool(self.identity and self.issuer):
             raise ValueError("give a key, or identity and issuer")
+        if self.identity and not self.transparency_log:
+            raise ValueError("a keyless signature is worth nothing without the transparency log: give a key")
         return self
 
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 from imagekit.errors import Problem
@@ -48,7 +49,7 @@ def promote(
     """
     image = place.by_digest(text)
     client = RegistryClient.of(image, environ=environ, **client_options)
-    signer, key = signing.cosign(environ), signing.evidence_key(environ)
+    signer, key = _signer(manifest, environ), signing.evidence_key(environ)
     found = client.manifest(image)
     if found.is_index:
         raise Problem(f"{image} is an index", "promote each image of it by its own digest", usage=True)
@@ -63,12 +64,18 @@ def promote(
         (tags.readable, _entries(client, manifest, found, identity, tags.arch_readable, key)),
     ]
     before_tagging()
-    signature = signing.sign_image(signer, image)
+    sign = partial(signing.sign_image, signer, environ=environ)
+    signature = sign(image)
     done = []
     for tag in (tags.arch_immutable, tags.arch_readable):
         client.put_manifest(image.tagged(tag), found.raw, found.descriptor.media_type)
         done.append(Tagged(tag, image.digest, identity.flavour.platform.name, signature))
-    return seen, done + [_write_index(client, image, tag, entries, signer) for tag, entries in indexes]
+    return seen, done + [_write_index(client, image, tag, entries, sign) for tag, entries in indexes]
+
+
+def _signer(manifest: Manifest, environ: Mapping[str, str]) -> list[str] | None:
+    expected = manifest.pull.signature
+    return signing.cosign(environ, log=expected.transparency_log if expected else True)
 
 
 def proof(
@@ -162,12 +169,12 @@ def _entries(
 
 
 def _write_index(
-    client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], signer: list[str] | None
+    client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], sign: Callable[[Reference], str]
 ) -> Tagged:
     raw = canonical({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry.document() for entry in entries]})
     index = image.at(digest_of(raw))
     client.put_manifest(index, raw, INDEX)
-    signature = signing.sign_image(signer, index)
+    signature = sign(index)
     client.put_manifest(image.tagged(tag), raw, INDEX)
     return Tagged(tag, index.digest, ", ".join(entry.platform for entry in entries), signature)
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from imagekit.errors import Problem
-from imagekit.process import run
+from imagekit.process import Finished, run
 from imagekit.registry import Altered, Reference
+from imagekit.registry.trust import for_host
 
 KEY, KEY_FILE = "EVIDENCE_KEY", "EVIDENCE_KEY_FILE"
 SIGNATURE = "signature.hmac-sha256"  # a file of the artifact
@@ -64,8 +65,10 @@ def verify(raw: bytes, signature: bytes | None, key: bytes | None, image: Refere
     return "signed, verified"
 
 
-def cosign(environ: Mapping[str, str] = os.environ) -> list[str] | None:
+def cosign(environ: Mapping[str, str] = os.environ, log: bool = True) -> list[str] | None:
     """Return the command that signs (the image follows), None when no identity is configured.
+
+    Without `log` nothing goes to the public transparency log, which may be out of reach or not the place for it.
 
     Raises:
         Problem: one is, and cosign is not here: found out before anything is published.
@@ -77,10 +80,10 @@ def cosign(environ: Mapping[str, str] = os.environ) -> list[str] | None:
     if program is None:
         name = COSIGN_KEY if key else COSIGN_KEYLESS
         raise Problem(f"{name} is set, but cosign is not installed", f"install cosign, or unset {name}")
-    return [program, "sign", "--yes", *(["--key", key] if key else [])]
+    return [program, "sign", "--yes", *(["--key", key] if key else []), *([] if log else ["--tlog-upload=false"])]
 
 
-def sign_image(command: list[str] | None, image: Reference) -> str:
+def sign_image(command: list[str] | None, image: Reference, environ: Mapping[str, str] = os.environ) -> str:
     """Sign one digest; return a word for the table.
 
     Raises:
@@ -88,7 +91,13 @@ def sign_image(command: list[str] | None, image: Reference) -> str:
     """
     if command is None:
         return "not signed"
-    done = run([*command, str(image)], seconds=COSIGN_SECONDS)
+    done = run_cosign([*command, str(image)], image, environ)
     if not done.ok:
         raise Problem(f"cosign did not sign {image}: {done.last_line[:200]}", "nothing was tagged")
     return "signed"
+
+
+def run_cosign(command: list[str], image: Reference, environ: Mapping[str, str] = os.environ) -> Finished:
+    """Run cosign with our logins, trusting for the image's registry what docker trusts for it."""
+    trusted = for_host(image.host, environ=environ)
+    return run(command, seconds=COSIGN_SECONDS, env={**environ, "SSL_CERT_FILE": trusted.bundle})

@@ -25,8 +25,8 @@ from imagekit.network import find_ca
 from imagekit.process import Say, run
 from imagekit.registry.trust import CERTS_D
 
-PACKAGE = PROGRAM = "docker-registry"
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / PACKAGE
+PROGRAM = "docker-registry"
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
 HOST = "127.0.0.1"
 START_SECONDS = 20.0
 CONFIG = """\
@@ -55,7 +55,7 @@ class LoopbackRegistry:
 
     def __init__(self, folder: Path, say: Say = lambda _: None) -> None:
         """Lay out certificate, login and configuration below `folder`; nothing is started."""
-        self.folder, self._program = folder, find_program(say)
+        self.folder, self._program = folder, debian_program(PROGRAM, say)
         self.host = f"{HOST}:{_free_port()}"
         self.user, self.password = "robot", secrets.token_urlsafe(18)
         self._process: subprocess.Popen[bytes] | None = None
@@ -149,26 +149,26 @@ def loopback_registry(say: Say = lambda _: None) -> Iterator[LoopbackRegistry]:
                 registry.stop()
 
 
-def find_program(say: Say = lambda _: None) -> str:
-    """Return docker-registry: the installed one, else the one in Debian's package, unpacked into our cache.
+def debian_program(name: str, say: Say = lambda _: None) -> str:
+    """Return a program: the installed one, else the one in Debian's package of that name, unpacked into our cache.
 
-    Unpacked, not installed: the package would start a registry of its own on port 5000.
+    Unpacked, not installed: docker-registry's package would start a registry of its own on port 5000.
 
     Raises:
         Problem: neither.
     """
-    if found := shutil.which(PROGRAM):
+    if found := shutil.which(name):
         return found
-    kept = CACHE / platform.machine() / "usr/bin" / PROGRAM
+    kept = CACHE / name / platform.machine() / "usr/bin" / name
     if kept.is_file():
         return str(kept)
-    say(f"fetching Debian's {PACKAGE} package")
+    say(f"fetching Debian's {name} package")
     with tempfile.TemporaryDirectory() as folder:
-        done = run(["sh", "-c", f'cd "$0" && apt-get download -qq {PACKAGE} && dpkg-deb -x *.deb root', folder])
+        done = run(["sh", "-c", f'cd "$0" && apt-get download -qq {name} && dpkg-deb -x *.deb root', folder])
         if not done.ok:
-            raise Problem(f"no {PROGRAM} here: {done.last_line}", f"apt-get update && apt-get install {PACKAGE}")
+            raise Problem(f"no {name} here: {done.last_line}", f"apt-get update && apt-get install {name}")
         kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(Path(folder, "root/usr/bin", PROGRAM), kept)
+        shutil.copy2(Path(folder, "root/usr/bin", name), kept)
     return str(kept)
 
 

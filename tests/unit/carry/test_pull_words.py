@@ -86,6 +86,7 @@ def test_registry_goes_before_the_manifests() -> None:
     ("signature", "arguments"),
     [
         (Signature(key="cosign.pub"), "--key "),
+        (Signature(key="/cosign.pub", transparency_log=False), "--key /cosign.pub --insecure-ignore-tlog=true "),
         (Signature(identity="me", issuer="https://i"), "--certificate-identity me --certificate-oidc-issuer https://i"),
     ],
 )
@@ -120,6 +121,11 @@ def test_without_cosign_it_is_said_that_nobody_looked(monkeypatch: pytest.Monkey
 def test_a_signature_is_by_a_key_or_by_an_identity(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give a key, or identity and issuer"):
         Signature(**wrong)
+
+
+def test_a_keyless_signature_needs_the_public_log() -> None:
+    with pytest.raises(ValueError, match="worth nothing without the transparency log"):
+        Signature(identity="i", issuer="j", transparency_log=False)
 
 
 def test_layers_have_media_types_that_every_engine_pulls() -> None:
