@@ -1,16 +1,20 @@
-"""Install packages on Debian and Ubuntu. Everything else about the machine stays as it is."""
+"""Packages of Debian and Ubuntu: installed, or one program unpacked. The rest of the machine stays as it is."""
 
 import contextlib
 import os
+import platform
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from imagekit.errors import Problem
-from imagekit.process import Finished, Pulse, Say, follow
+from imagekit.process import Finished, Pulse, Say, follow, run
 
 ETC = Path("/etc/apt")
+CACHE = Path(__file__).resolve().parents[1] / ".cache"  # of programs that are unpacked, not installed
 POLICY = Path("/usr/sbin/policy-rc.d")  # asked by dpkg before it starts a service; 101 means no
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OPTIONS = (
@@ -132,3 +136,26 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     path.chmod(0o644)  # apt reads it as user _apt, whatever root's umask is
+
+
+def debian_program(name: str, say: Say = lambda _: None) -> str:
+    """Return a program: the installed one, else the one in Debian's package of that name, unpacked into our cache.
+
+    Unpacked, not installed: docker-registry's package would start a registry of its own on port 5000.
+
+    Raises:
+        Problem: neither.
+    """
+    if found := shutil.which(name):
+        return found
+    kept = CACHE / name / platform.machine() / "usr/bin" / name
+    if kept.is_file():
+        return str(kept)
+    say(f"fetching Debian's {name} package")
+    with tempfile.TemporaryDirectory() as folder:
+        done = run(["sh", "-c", f'cd "$0" && apt-get download -qq {name} && dpkg-deb -x *.deb root', folder])
+        if not done.ok:
+            raise Problem(f"no {name} here: {done.last_line}", f"apt-get update && apt-get install {name}")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(Path(folder, "root/usr/bin", name), kept)
+    return str(kept)

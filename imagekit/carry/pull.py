@@ -35,6 +35,8 @@ from imagekit.registry import (
 from imagekit.registry import Manifest as RegistryManifest
 from imagekit.registry.words import find_kind, shorten
 
+COSIGN_SECONDS = 120.0
+
 DOCKER_ZSTD = "application/vnd.docker.image.rootfs.diff.tar.zstd"  # in no specification; BuildKit writes it
 
 # What to do; another registry may help with each of them.
@@ -140,7 +142,7 @@ def verify_signature(signature: Signature, reference: Reference, say: Say) -> No
         who = ["--certificate-identity", signature.identity, "--certificate-oidc-issuer", signature.issuer]
     if not signature.transparency_log:
         who.append("--insecure-ignore-tlog=true")  # the signature itself is verified all the same
-    done = run_cosign(["cosign", "verify", *who, str(reference)], reference)
+    done = run_cosign(["cosign", "verify", *who, str(reference)], reference, COSIGN_SECONDS)
     if not done.ok:
         raise Problem(f"{reference}: no valid signature: {done.last_line[:200]}", "do not use it; tell the publisher")
     say("  signature verified")

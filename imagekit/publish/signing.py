@@ -91,13 +91,15 @@ def sign_image(command: list[str] | None, image: Reference, environ: Mapping[str
     """
     if command is None:
         return "not signed"
-    done = run_cosign([*command, str(image)], image, environ)
+    done = run_cosign([*command, str(image)], image, COSIGN_SECONDS, environ)
     if not done.ok:
         raise Problem(f"cosign did not sign {image}: {done.last_line[:200]}", "nothing was tagged")
     return "signed"
 
 
-def run_cosign(command: list[str], image: Reference, environ: Mapping[str, str] = os.environ) -> Finished:
+def run_cosign(
+    command: list[str], image: Reference, seconds: float, environ: Mapping[str, str] = os.environ
+) -> Finished:
     """Run cosign with our logins, trusting for the image's registry what docker trusts for it."""
     trusted = for_host(image.host, environ=environ)
-    return run(command, seconds=COSIGN_SECONDS, env={**environ, "SSL_CERT_FILE": trusted.bundle})
+    return run(command, seconds=seconds, env={**environ, "SSL_CERT_FILE": trusted.bundle})

@@ -8,7 +8,6 @@ import ctypes
 import ctypes.util
 import json
 import os
-import platform
 import secrets
 import shutil
 import signal
@@ -20,13 +19,13 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
+from imagekit.apt import debian_program
 from imagekit.errors import Problem
 from imagekit.network import find_ca
-from imagekit.process import Say, run
+from imagekit.process import Say
 from imagekit.registry.trust import CERTS_D
 
 PROGRAM = "docker-registry"
-CACHE = Path(__file__).resolve().parents[2] / ".cache"
 HOST = "127.0.0.1"
 START_SECONDS = 20.0
 CONFIG = """\
@@ -147,29 +146,6 @@ def loopback_registry(say: Say = lambda _: None) -> Iterator[LoopbackRegistry]:
                 yield registry
             finally:
                 registry.stop()
-
-
-def debian_program(name: str, say: Say = lambda _: None) -> str:
-    """Return a program: the installed one, else the one in Debian's package of that name, unpacked into our cache.
-
-    Unpacked, not installed: docker-registry's package would start a registry of its own on port 5000.
-
-    Raises:
-        Problem: neither.
-    """
-    if found := shutil.which(name):
-        return found
-    kept = CACHE / name / platform.machine() / "usr/bin" / name
-    if kept.is_file():
-        return str(kept)
-    say(f"fetching Debian's {name} package")
-    with tempfile.TemporaryDirectory() as folder:
-        done = run(["sh", "-c", f'cd "$0" && apt-get download -qq {name} && dpkg-deb -x *.deb root', folder])
-        if not done.ok:
-            raise Problem(f"no {name} here: {done.last_line}", f"apt-get update && apt-get install {name}")
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(Path(folder, "root/usr/bin", name), kept)
-    return str(kept)
 
 
 def _free_port() -> int:
