@@ -1,6 +1,7 @@
 """What build steps run so that two of them give the same files: images/common, on folders of the test's own."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -83,6 +84,73 @@ def test_bytecode_is_valid_whatever_the_source_files_time(tmp_path: Path) -> Non
     run([sys.executable, str(COMMON / "compile-python"), str(tmp_path)])
     (content,) = bytecode(tmp_path).values()
     assert content[4:8] == b"\x01\0\0\0"
+
+
+@pytest.fixture
+def compiler(tmp_path: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
+    """compile-python on tmp_path/modules, without bytecode of an earlier call there; with the cache unless told."""
+
+    def call(*options: str) -> subprocess.CompletedProcess[str]:
+        shutil.rmtree(tmp_path / "modules/__pycache__", ignore_errors=True)
+        options = options or (f"--cache={tmp_path / 'cache'}",)
+        done = run([sys.executable, str(COMMON / "compile-python"), *options, str(tmp_path / "modules")])
+        assert done.returncode == 0, done.stderr
+        return done
+
+    (tmp_path / "modules").mkdir()
+    write_modules(tmp_path / "modules", 250)
+    (tmp_path / "modules/template.py").write_text("class {{ name }}:\n")
+    return call
+
+
+def test_kept_bytecode_is_what_compiling_gives(tmp_path: Path, compiler: Callable[..., object]) -> None:
+    compiler("--")
+    alone = bytecode(tmp_path / "modules")
+    modes = {path.stat().st_mode for path in (tmp_path / "modules/__pycache__").iterdir()}
+    for _ in ("filled", "used"):
+        compiler()
+        assert bytecode(tmp_path / "modules") == alone
+        assert {path.stat().st_mode for path in (tmp_path / "modules/__pycache__").iterdir()} == modes
+    assert len(alone) == 250
+
+
+def test_only_the_piece_of_a_changed_file_is_compiled_again(tmp_path: Path, compiler: Callable[..., object]) -> None:
+    compiler()
+    kept = set((tmp_path / "cache").iterdir())
+    assert len(kept) > 1
+    (tmp_path / "modules/module_100.py").write_text("changed = 1\n")
+    compiler()
+    assert len(set((tmp_path / "cache").iterdir()) - kept) == 1
+    assert b"changed" in (tmp_path / "modules/__pycache__").joinpath(_pyc("module_100")).read_bytes()
+
+
+def test_what_is_kept_is_used_and_what_is_broken_is_not(tmp_path: Path, compiler: Callable[..., object]) -> None:
+    compiler()
+    right = bytecode(tmp_path / "modules")
+    (kept, *others) = sorted((tmp_path / "cache").iterdir())
+    pristine = kept.read_bytes()
+    kept.write_bytes(pristine.replace(b"three", b"THREE"))
+    compiler()
+    changed = bytecode(tmp_path / "modules")
+    assert changed != right  # so it came from there
+    kept.write_bytes(pristine[: len(pristine) // 2])
+    for other in others:
+        other.write_bytes(b"")
+    compiler()
+    assert bytecode(tmp_path / "modules") == right
+
+
+def test_what_no_build_used_for_a_month_is_dropped(tmp_path: Path, compiler: Callable[..., object]) -> None:
+    compiler()
+    (tmp_path / "cache/old").write_bytes(b"")
+    os.utime(tmp_path / "cache/old", (DATE, DATE))
+    kept = set((tmp_path / "cache").iterdir())
+    compiler()
+    assert kept - set((tmp_path / "cache").iterdir()) == {tmp_path / "cache/old"}
+
+
+def _pyc(name: str) -> str:
+    return f"{name}.{sys.implementation.cache_tag}.pyc"
 
 
 def _a_core() -> str:
