@@ -112,7 +112,7 @@ lock: venv ## resolve the Python sets again (UPGRADE=1 takes the newest versions
 	@$(BUILD) lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: lock-apt
-lock-apt: venv ## record the newest versions of the system packages, for this platform
+lock-apt: venv ## record the newest versions of the system packages, for every architecture (one emulated: a quarter of an hour)
 	@$(BUILD) lock-apt
 
 .PHONY: engine
@@ -145,6 +145,10 @@ compose: venv ## write compose.override.yaml: cards, driver, image; after a chan
 .PHONY: push
 push: venv ## push what was built as candidates (REGISTRY=host/namespace IMAGES="rlinf-npu ..."); prints digests
 	@$(BUILD) push $(IMAGES)
+
+.PHONY: index
+index: venv ## build both architectures, push the candidates and the index of them (REGISTRY=host/namespace)
+	@$(BUILD) index $(IMAGES)
 
 .PHONY: gate
 gate: venv ## test IMAGE=host/repository@sha256:... and attach the evidence to it (SUITE=full|quick)

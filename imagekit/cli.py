@@ -315,23 +315,34 @@ def lock(
 
 
 @app.command()
-def lock_apt(platform: PlatformOption = "", base: BaseOption = "", mirror: MirrorOption = "") -> None:
-    """Record the newest versions of the system packages, and the day in images.toml."""
+def lock_apt(base: BaseOption = "", mirror: MirrorOption = "") -> None:
+    """Record the newest versions of the system packages for every architecture, and the day in images.toml."""
     manifest = load_manifest()
-    wanted = replace(_wanted(manifest, platform, base, "pypi", "pypi", "lock", mirror, "", True), apt="newest")
+    date, found = apt_lock.today(), {}
+    for platform in manifest.platform:
+        say(f"--- {platform.name}")
+        wanted = _wanted(manifest, platform.name, base, "pypi", "pypi", "lock", mirror, "", True)
+        os_name, packages = _newest_packages(manifest, replace(wanted, apt="newest"))
+        found[apt_lock.lock_path(os_name, platform)] = packages
+    # The day is that of all records, so they change together.
+    for path, packages in found.items():
+        apt_lock.write_lock(path, packages)
+        say(f"{path.relative_to(ROOT)}: {len(packages)} packages")
+    write_changed(MANIFEST, bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}))
+    say(f"images.toml: apt.date = {date}")
+
+
+def _newest_packages(manifest: Manifest, wanted: lookup.Wanted) -> tuple[str, dict[str, str]]:
+    """Build the steps that install system packages; return the distribution and its packages' versions."""
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
-    network, date = NetworkSettings.from_host(wanted.mirror), apt_lock.today()
+    network = NetworkSettings.from_host(wanted.mirror)
     with my_turn(BUILD / ".lock", say), tempfile.TemporaryDirectory() as folder:
         found = _look_up(manifest, wanted, engine, network, Prober(probe_seconds(manifest.defaults.probe_seconds)))
         with found.network.secrets() as secrets:
             request = lookup.make_request(manifest, wanted, found.base, found.source, secrets, found.torch)
             plan = apt_lock.record_plan(bake(manifest, ["cann-base"], request), Path(folder))
             run_bake(engine, plan, plan["group"]["default"]["targets"], out)
-        packages = apt_lock.read_record(Path(folder))
-    path = apt_lock.lock_path(found.base.os, wanted.platform)
-    apt_lock.write_lock(path, packages)
-    write_changed(MANIFEST, bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}))
-    say(f"{path.relative_to(ROOT)}: {len(packages)} packages; images.toml: apt.date = {date}")
+        return found.base.os, apt_lock.read_record(Path(folder))
 
 
 @app.command()
@@ -347,7 +358,7 @@ def drift() -> None:
 @app.command(name="bench")
 def run_bench(
     repeat: Annotated[int, typer.Option(min=1, envvar="REPEAT", help="Turns per figure; the median counts.")] = 3,
-    only: Annotated[str, typer.Option(envvar="ONLY", help="build | overhead (of recap over the bare steps)")] = "",
+    only: Annotated[str, typer.Option(envvar="ONLY", help=" | ".join(bench.PARTS))] = "",
     mirror: MirrorOption = "",
 ) -> None:
     """Measure builds and recap as ratios in one run; half an hour per turn, builds from nothing included."""

@@ -1,4 +1,4 @@
-"""`build.py push | gate | promote | ci-local`: publish what was tested."""
+"""`build.py push | index | gate | promote | ci-local`: publish what was tested."""
 
 import sys
 from typing import Annotated
@@ -11,8 +11,10 @@ from imagekit import engine as engines
 from imagekit import lookup
 from imagekit.carry.lockfile import record_release
 from imagekit.errors import Problem
-from imagekit.manifest import Manifest, load_manifest
-from imagekit.publish import chain, signing
+from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.process import follow
+from imagekit.publish import chain, place, signing
+from imagekit.publish import index as indexes
 from imagekit.publish import promote as promotion
 from imagekit.publish import push as pushing
 from imagekit.publish.evidence import Evidence
@@ -24,6 +26,9 @@ out = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=not sys.stdo
 ImageOption = Annotated[
     str, typer.Option("--image", envvar="IMAGE", help="HOST/REPOSITORY@sha256:DIGEST", show_default=False)
 ]
+
+Names = Annotated[list[str] | None, typer.Argument(help="Images; none means [publish] images.", show_default=False)]
+BaseOption = Annotated[str, typer.Option(envvar="BASE", help="Which one, where both bases were built: cann | sim")]
 
 
 def _say(text: str) -> None:
@@ -39,11 +44,9 @@ def _engine() -> engines.Engine:
 
 @app.command()
 def push(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Images; none means [publish] images.", show_default=False)
-    ] = None,
+    names: Names = None,
     platform: Annotated[str, typer.Option(envvar="PLATFORM", help="This machine's if empty.")] = "",
-    base: Annotated[str, typer.Option(envvar="BASE", help="Which one, where both bases were built: cann | sim")] = "",
+    base: BaseOption = "",
 ) -> None:
     """Push what was built as candidates; prints their digests and writes build/pushed-ARCH.json."""
     manifest = load_manifest()
@@ -52,6 +55,34 @@ def push(
     locals_ = [pushing.local_image(manifest, name, arch, base) for name in names or manifest.publish.images]
     done = [pushing.push(manifest, engine, local, out) for local in locals_]
     pushing.remember(done, arch)
+    _show_pushed(done)
+
+
+@app.command()
+def index(
+    names: Names = None,
+    base: BaseOption = "",
+) -> None:
+    """Build for every architecture, push the candidates and the index of them: one tag that any host can pull."""
+    manifest = load_manifest()
+    chosen = names or manifest.publish.images
+    place.repository(manifest, chosen[0])  # a wrong REGISTRY is said now and not after an emulated build
+    for platform in manifest.platform:
+        _say(f"--- {platform.name}")
+        command = [sys.executable, str(ROOT / "build.py"), "image", f"--platform={platform.name}"]
+        if not follow(command, lambda line: _say(f"  {line.rstrip()}")).ok:
+            raise Problem(f"the build for {platform.name} failed, see above", "nothing was pushed")
+    engine = _engine()
+    local = [[(p, pushing.local_image(manifest, name, p.arch, base)) for p in manifest.platform] for name in chosen]
+    for images in local:
+        pushed = [pushing.push(manifest, engine, tag, out) for _, tag in images]
+        _show_pushed(pushed)
+        written = indexes.join(manifest, pushed)
+        _say(f"index {written.reference.tagged(written.tag)}: {written.platforms}")
+        _say(f"INDEX={written.reference}")
+
+
+def _show_pushed(done: list[pushing.Pushed]) -> None:
     for entry in done:
         _say(f"pushed {entry.tag} ({entry.size / 1e6:,.1f} MB)")
         _say(f"IMAGE={entry.reference}")

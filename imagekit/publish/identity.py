@@ -47,6 +47,11 @@ class Identity:
         """The tag that a candidate is pushed under; tagged, so that registries do not collect it."""
         return f"candidate-{self.revision}-{self.arch}{self.flavour.suffix}"
 
+    @property
+    def candidate_index(self) -> str:
+        """The tag of the index of all architectures' candidates."""
+        return f"candidate-{self.revision}{self.flavour.suffix}"
+
 
 @dataclass(frozen=True)
 class Releases:

@@ -10,12 +10,11 @@ from typing import Any
 
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest
-from imagekit.publish import attachments, evidence, place, signing, suites
+from imagekit.publish import attachments, evidence, index, place, signing, suites
 from imagekit.publish.evidence import Evidence
 from imagekit.publish.identity import DIRTY, Identity, identify, refuse_unfixed, releases
-from imagekit.registry import Descriptor, NotFound, Reference, RegistryClient, canonical, digest_of
+from imagekit.registry import Descriptor, NotFound, Reference, RegistryClient
 from imagekit.registry import Manifest as ImageManifest
-from imagekit.registry.client import INDEX
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,10 @@ def promote(
     for tag in (tags.arch_immutable, tags.arch_readable):
         client.put_manifest(image.tagged(tag), found.raw, found.descriptor.media_type)
         done.append(Tagged(tag, image.digest, identity.flavour.platform.name, signature))
-    return seen, done + [_write_index(client, image, tag, entries, sign) for tag, entries in indexes]
+    for tag, entries in indexes:
+        written = index.write(client, image, tag, entries, sign)
+        done.append(Tagged(tag, written.digest, written.platforms, written.signature))
+    return seen, done
 
 
 def _signer(manifest: Manifest, environ: Mapping[str, str]) -> list[str] | None:
@@ -163,20 +165,8 @@ def _entries(
             except NotFound:
                 continue
             _was_gated(client, found, key)
-        entry = found.descriptor
-        entries.append(Descriptor(entry.media_type, entry.digest, entry.size, platform=platform.name))
+        entries.append(index.entry_of(found.descriptor, platform.name))
     return entries
-
-
-def _write_index(
-    client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], sign: Callable[[Reference], str]
-) -> Tagged:
-    raw = canonical({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry.document() for entry in entries]})
-    index = image.at(digest_of(raw))
-    client.put_manifest(index, raw, INDEX)
-    signature = sign(index)
-    client.put_manifest(image.tagged(tag), raw, INDEX)
-    return Tagged(tag, index.digest, ", ".join(entry.platform for entry in entries), signature)
 
 
 def _was_gated(client: RegistryClient, other: ImageManifest, key: bytes | None) -> None:

@@ -6,8 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from imagekit.errors import Problem
-from imagekit.publish import attachments
+from imagekit.publish import attachments, index
 from imagekit.publish.evidence import read
+from imagekit.publish.push import Pushed
 from imagekit.registry import File, canonical
 from imagekit.registry.client import INDEX, fallback
 from tests.e2e.publish_kit import Publisher, as_if_gated, for_arm64, publisher
@@ -44,6 +45,20 @@ def test_what_is_attached(publisher: Publisher) -> None:
     assert statement["subject"][0]["digest"]["sha256"] == image.digest.partition(":")[2]
     spdx = json.loads(attachments.newest_file(publisher.client, image, attachments.SPDX) or b"")
     assert "leftpad" in [package["name"] for package in spdx["packages"]]
+
+
+def test_the_index_of_the_candidates_gives_every_host_its_own(publisher: Publisher) -> None:
+    """As `make index` joins them; `docker pull` chooses the same way."""
+    ours = publisher.push(publisher.build())
+    other = for_arm64(publisher, ours)
+    pushed = [Pushed("rlinf-npu", str(image), "", image.digest, 0, simulated=True) for image in (other, ours)]
+    written = index.join(publisher.manifest, pushed, publisher.environ)
+    assert (written.platforms, written.tag[-4:]) == ("linux/arm64, linux/amd64", "-sim")
+    tagged = ours.tagged(written.tag)
+    for image, platform in ((ours, "linux/amd64"), (other, "linux/arm64")):
+        assert publisher.client.for_platform(tagged, platform).descriptor.digest == image.digest
+    assert publisher.client.resolve(tagged).digest == written.digest
+    assert publisher.release_tags(ours) == []
 
 
 def test_a_failing_image_never_gets_a_release_tag(publisher: Publisher) -> None:

@@ -1,6 +1,7 @@
 """The commands' words when they are called wrongly, and the order of the local pipeline."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from imagekit import cli
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, load_manifest
 from imagekit.process import Finished
-from imagekit.publish import chain, push
+from imagekit.publish import chain, index, push
+from imagekit.publish.identity import Identity
 from imagekit.registry.server import LoopbackRegistry
+from imagekit.tags import Flavour
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -42,6 +45,56 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert ended.value.code == 2
     assert said in errors[0]
     assert errors[1].startswith("  fix: ")
+
+
+def test_an_index_in_no_place_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["build.py", "index"])
+    monkeypatch.setenv("REGISTRY", "nowhere")
+    monkeypatch.setattr("imagekit.publish_cli.follow", lambda *_: pytest.fail("a build was started"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "REGISTRY='nowhere' is not a place to publish" in capsys.readouterr().err
+
+
+def test_a_build_that_fails_pushes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], manifest: Manifest
+) -> None:
+    monkeypatch.setattr("sys.argv", ["build.py", "index"])
+    built: list[str] = []
+
+    def fails_for_the_second(command: list[str], _: object) -> Finished:
+        built.append(command[-1])
+        return Finished(len(built) - 1)
+
+    monkeypatch.setattr("imagekit.publish_cli.follow", fails_for_the_second)
+    monkeypatch.setattr("imagekit.publish.push.push", lambda *_: pytest.fail("it was pushed"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    first, second = (platform.name for platform in manifest.platform)
+    assert (ended.value.code, built) == (1, [f"--platform={first}", f"--platform={second}"])
+    assert f"the build for {second} failed" in capsys.readouterr().err
+
+
+def test_an_index_is_of_one_image_one_commit_and_one_base(manifest: Manifest) -> None:
+    def identity(platform: int = 0, **changes: str) -> Identity:
+        given = {"base": "sim", "os": "debian12", "rlinf": "0.3.0", "revision": "abc", "installer": "lock"} | changes
+        flavour = Flavour(**given, platform=manifest.platform[platform], native=True)  # type: ignore[arg-type]
+        return Identity("rlinf-npu", flavour, True, "", {})
+
+    index.refuse_mixed([identity(), identity(1)])
+    with pytest.raises(Problem, match="different revisions: abc, def"):
+        index.refuse_mixed([identity(), identity(1, revision="def")])
+    with pytest.raises(Problem, match="different bases: cann, sim"):
+        index.refuse_mixed([identity(), identity(1, base="cann")])
+    with pytest.raises(Problem, match="different installers"):
+        index.refuse_mixed([identity(), identity(1, installer="upstream")])
+    with pytest.raises(Problem, match="different images"):
+        index.refuse_mixed([identity(), replace(identity(1), name="cann-base")])
+    with pytest.raises(Problem, match="the same architecture"):
+        index.refuse_mixed([identity(), identity()])
 
 
 def test_nothing_built(manifest: Manifest, tmp_path: Path) -> None:

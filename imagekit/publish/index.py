@@ -1,0 +1,94 @@
+"""The index of an image's architectures: one name, and every host pulls what fits its processor."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from imagekit.errors import Problem
+from imagekit.manifest import Manifest
+from imagekit.publish import place
+from imagekit.publish.identity import Identity, identify
+from imagekit.publish.push import Pushed
+from imagekit.registry import Descriptor, Reference, RegistryClient, canonical, digest_of, parse
+from imagekit.registry.client import INDEX
+
+Sign = Callable[[Reference], str]
+
+
+@dataclass(frozen=True)
+class Index:
+    """One written index: the tag it got, its digest, and the platforms it has (`linux/arm64, linux/amd64`)."""
+
+    reference: Reference
+    tag: str
+    platforms: str
+    signature: str
+
+    @property
+    def digest(self) -> str:
+        """Of the index's own document."""
+        return self.reference.digest
+
+
+def entry_of(descriptor: Descriptor, platform: str) -> Descriptor:
+    """Return an image's descriptor as an entry of an index."""
+    return Descriptor(descriptor.media_type, descriptor.digest, descriptor.size, platform=platform)
+
+
+def write(client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], sign: Sign) -> Index:
+    """Put an index into the repository of `image`, sign it, then give it its tag."""
+    raw = canonical({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry.document() for entry in entries]})
+    index = image.at(digest_of(raw))
+    client.put_manifest(index, raw, INDEX)
+    signature = sign(index)
+    client.put_manifest(image.tagged(tag), raw, INDEX)
+    return Index(index, tag, ", ".join(entry.platform for entry in entries), signature)
+
+
+def join(
+    manifest: Manifest, pushed: list[Pushed], environ: Mapping[str, str] = os.environ, **client_options: Any
+) -> Index:
+    """Write the index of one image's candidates, one for each architecture.
+
+    Args:
+        manifest: images.toml.
+        pushed: the candidates.
+        environ: logins.
+        client_options: of RegistryClient.
+
+    Raises:
+        Problem: they are not the same image for different architectures; no index was written.
+    """
+    found: list[tuple[Identity, Descriptor]] = []
+    for candidate in pushed:
+        image = place.by_digest(candidate.reference)
+        client = RegistryClient.of(image, environ=environ, **client_options)
+        there = client.manifest(image)
+        found.append((identify(manifest, client.config(there)), there.descriptor))
+    refuse_mixed([identity for identity, _ in found])
+    entries = [entry_of(descriptor, identity.flavour.platform.name) for identity, descriptor in found]
+    tag = found[0][0].candidate_index
+    return write(client, parse(pushed[0].reference), tag, entries, lambda _: "")
+
+
+def refuse_mixed(identities: list[Identity]) -> None:
+    """An index has one image in several architectures: of one revision, on one kind of base, by one installer.
+
+    Raises:
+        Problem: it would not.
+    """
+    kinds: dict[str, set[str]] = {
+        "images": {identity.name for identity in identities},
+        "revisions": {identity.revision for identity in identities},
+        "bases": {identity.flavour.base for identity in identities},
+        "installers": {identity.flavour.installer for identity in identities},
+    }
+    for what, values in kinds.items():
+        if len(values) > 1:
+            raise Problem(
+                f"these are of different {what}: {', '.join(sorted(values))}",
+                "build both from one commit; BASE=sim or BASE=cann says on which base",
+            )
+    if len({identity.arch for identity in identities}) < len(identities):
+        raise Problem("two of these are for the same architecture", "build one for each")
