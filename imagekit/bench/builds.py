@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from imagekit.bench.changes import change_rows, update_row
-from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, median
+from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, median, medians
 from imagekit.builder import unpacked_size
 from imagekit.engine import Engine
 from imagekit.locks import LOCKS
@@ -80,11 +80,11 @@ def build_rows(
         rows += change_rows(engine, platform, folder, say, repeat)
         rows.append(update_row(manifest, engine, platform, folder, say))
         with network.secrets() as secrets:
-            ours = median(
-                lambda: packages_ours(manifest, engine, base, secrets, folder), repeat, say, "our package step"
-            )
-            bare = median(
-                lambda: packages_bare(manifest, engine, base, secrets, platform.machine), repeat, say, "bare uv"
+            ours, bare = medians(
+                ("our package step", lambda: packages_ours(manifest, engine, base, secrets, folder)),
+                ("bare uv", lambda: packages_bare(manifest, engine, base, secrets, platform.machine)),
+                repeat,
+                say,
             )
         rows.append(Row("packages, cold", f"{ours:.1f} s", f"bare uv {bare:.1f} s", f"{ours / bare:.2f} x", "1.3 x"))
     return rows

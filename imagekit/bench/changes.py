@@ -83,6 +83,7 @@ def edited(folder: Path, file: str, edit: Callable[[str], str]) -> Iterator[floa
     path = folder / file
     text = path.read_text(encoding="utf-8")
     path.write_text(edit(text), encoding="utf-8")
+    os.sync()  # what the build before left to be written is not this one's
     yield build(folder)
     path.write_text(text, encoding="utf-8")
     build(folder)

@@ -1,5 +1,6 @@
 """What the parts of the bench share: a row of the result, medians, builds from a copy of the checkout."""
 
+import os
 import shutil
 import statistics
 import subprocess
@@ -111,8 +112,23 @@ def cold_dockerfile(folder: Path) -> Iterator[Path]:
 
 def median(measure: Callable[[], float], repeat: int, say: Say, label: str) -> float:
     """Measure `repeat` times, say each figure, and return the median."""
-    figures = []
+    return statistics.median(_measured(measure, say, f"{label} {turn + 1}/{repeat}") for turn in range(repeat))
+
+
+def medians(
+    one: tuple[str, Callable[[], float]], other: tuple[str, Callable[[], float]], repeat: int, say: Say
+) -> tuple[float, float]:
+    """Measure two things (label, measurement) in turns, each first as often as the other; return their medians."""
+    figures: dict[str, list[float]] = {one[0]: [], other[0]: []}
     for turn in range(repeat):
-        figures.append(measure())
-        say(f"  {label} {turn + 1}/{repeat}: {figures[-1]:.1f} s")
-    return statistics.median(figures)
+        for label, measure in (one, other) if turn % 2 == 0 else (other, one):
+            figures[label].append(_measured(measure, say, f"{label} {turn + 1}/{repeat}"))
+    return statistics.median(figures[one[0]]), statistics.median(figures[other[0]])
+
+
+def _measured(measure: Callable[[], float], say: Say, label: str) -> float:
+    """Measure once. Gigabytes that the turn before left to be written would slow this one down."""
+    os.sync()
+    seconds = measure()
+    say(f"  {label}: {seconds:.1f} s")
+    return seconds

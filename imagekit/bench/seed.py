@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from imagekit.bench.common import IMAGES, Row, built_tag, cold_dockerfile, median
+from imagekit.bench.common import IMAGES, Row, built_tag, cold_dockerfile, medians
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.locks import LOCKS
@@ -72,11 +72,11 @@ def seed_rows(
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as scratch, network.secrets() as secrets:
             folder = Path(scratch)
-            ours = median(
-                lambda: image_ours(manifest, engine, base, tree, secrets, folder), repeat, say, "our image, cold"
-            )
-            seed = median(
-                lambda: image_seed_style(manifest, engine, base, tree, secrets), repeat, say, "single stage, cold"
+            ours, seed = medians(
+                ("our image, cold", lambda: image_ours(manifest, engine, base, tree, secrets, folder)),
+                ("single stage, cold", lambda: image_seed_style(manifest, engine, base, tree, secrets)),
+                repeat,
+                say,
             )
     finally:
         for tag in (TAG, f"{TAG}-ours"):

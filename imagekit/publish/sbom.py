@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from imagekit.registry import Reference, RegistryClient
 from imagekit.registry.credentials import HOST, PASSWORD, USER
 
 SYFT = Path(sys.executable).parent / "syft"
+COLOUR, STAMP = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"^\s*\[\d+\]\s+[A-Z]+\s+")
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,16 @@ def _scan(client: RegistryClient, image: Reference, folder: Path, say: Say) -> N
         out.mkdir()
         command = [str(SYFT), "scan", f"registry:{image}", "--verbose"]
         command += [f"--output=spdx-json={out}/spdx.json", f"--output=cyclonedx-json={out}/cyclonedx.json"]
-        done = follow(command, Pulse(say, "bill of materials"), env=_environment(client, Path(scratch)))
+        pulse = Pulse(say, "bill of materials")
+        done = follow(command, lambda line: pulse(words(line)), env=_environment(client, Path(scratch)))
         if not done.ok:
             raise Problem(f"syft could not read {image}: {done.last_line[:200]}", "see above")
         out.rename(folder)
+
+
+def words(line: str) -> str:
+    """Return a line of syft's log (`[0012]  INFO indexing files`) without its stamp and colours."""
+    return STAMP.sub("", COLOUR.sub("", line)).strip()
 
 
 def _environment(client: RegistryClient, scratch: Path) -> dict[str, str]:

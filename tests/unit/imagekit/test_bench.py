@@ -1,10 +1,11 @@
 """What a bench can be asked for."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from imagekit.bench import PARTS, pick
+from imagekit.bench import PARTS, common, pick
 from imagekit.bench import changes as bench_changes
 from imagekit.bench.changes import Change, changes, commented, edited
 from imagekit.errors import Problem
@@ -41,3 +42,22 @@ def test_a_copy_is_built_with_the_edit_and_again_without(tmp_path: Path, monkeyp
         assert seconds == 1.5
         assert built[0].startswith("old\n# ")
     assert built[1:] == ["old\n"]
+
+
+def test_two_things_are_measured_in_turns_and_neither_is_always_first() -> None:
+    """What the turn before leaves behind (memory, what is still to be written) must not always hit the same one."""
+    order: list[str] = []
+
+    def measured(name: str, *seconds: float) -> tuple[str, Callable[[], float]]:
+        left = iter(seconds)
+
+        def measure() -> float:
+            order.append(name)
+            return next(left)
+
+        return name, measure
+
+    said: list[str] = []
+    assert common.medians(measured("a", 3, 1, 2), measured("b", 9, 7, 8), 3, said.append) == (2, 8)
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    assert said[0] == "  a 1/3: 3.0 s"

@@ -16,7 +16,7 @@ from imagekit.publish.evidence import Evidence, SuiteRun
 from imagekit.publish.identity import content_hash, identify, refuse_unfixed, releases
 from imagekit.publish.junit import outcomes
 from imagekit.publish.place import by_digest, repository
-from imagekit.publish.sbom import Package, packages
+from imagekit.publish.sbom import Package, packages, words
 from imagekit.publish.scanners import Found, Scan
 from imagekit.registry import Altered, NotFound, Reference, Unauthorised, Unreachable, Untrusted, canonical
 
@@ -497,3 +497,9 @@ def test_the_engines_errors(text: str, kind: type[Problem]) -> None:
 
 def test_canonical_json_has_one_form() -> None:
     assert canonical({"b": 1, "a": "ä"}) == '{"a":"ä","b":1}'.encode()
+
+
+def test_progress_of_a_bill_of_materials_has_no_stamps_of_a_log() -> None:
+    assert words("\x1b[36m[0012]\x1b[0m  INFO indexing files path=/\n") == "indexing files path=/"
+    assert words("[0000]  WARN no explicit name") == "no explicit name"
+    assert words("plain words [3] INFO") == "plain words [3] INFO"
