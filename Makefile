@@ -112,7 +112,7 @@ lock: venv ## resolve the Python sets again (UPGRADE=1 takes the newest versions
 	@$(BUILD) lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: lock-apt
-lock-apt: venv ## record the newest versions of the system packages, for every architecture (one emulated: a quarter of an hour)
+lock-apt: venv ## record the newest versions of the system packages, for every architecture (one of them emulated: ten minutes)
 	@$(BUILD) lock-apt
 
 .PHONY: engine
