@@ -18,7 +18,7 @@ from testinfra.host import Host
 
 from imagekit.engine import Engine
 from imagekit.process import Finished, run
-from tests.images.support.patience import patience
+from tests.images.support.patience import patience, processor
 
 PROBES = Path(__file__).resolve().parent.parent / "probes"
 # Every container of this test run carries it: what a crash leaves behind is found and removed.
@@ -46,6 +46,7 @@ class Container:
                 Without `network_mode` there is no network: what an image needs at run time must be in it.
         """
         options = {"network_mode": "none", "labels": SESSION, "detach": True} | options
+        options["environment"] = processor() | options.get("environment", {})
         return cls(engine, client.containers.run(image, command, **options))  # type: ignore[call-overload]
 
     def __enter__(self) -> "Container":
