@@ -72,8 +72,9 @@ def write_lock(path: Path, packages: dict[str, str]) -> None:
 def record_plan(plan: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the part of a bake file that writes dpkg's status of each image into `folder`, on the newest packages."""
     names = [name for name in ("cann-sim", "cann-base") if name in plan["target"]]
-    # bake exports what others stand on, too, unless it is told not to
-    targets = {name: plan["target"][name] | {"no-cache": True, "output": ["type=cacheonly"]} for name in names}
+    # bake exports and tags what others stand on, too, unless it is told not to
+    nothing = {"no-cache": True, "output": ["type=cacheonly"], "tags": []}
+    targets = {name: plan["target"][name] | nothing for name in names}
     for name in names:
         changes = {"target": RECORD, "output": [f"type=local,dest={folder / name}"], "tags": [], "labels": {}}
         targets[f"{name}-{RECORD}"] = targets[name] | changes

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from imagekit import apt_lock
+from imagekit import apt_lock, lookup
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
+from imagekit.planner import bake
 
 STATUS = """\
 Package: git
@@ -70,6 +71,17 @@ def test_a_package_that_no_lock_knows_is_drift(tmp_path: Path) -> None:
     assert "debian12-amd64.txt has no version of" in complaint
     assert "tini" in complaint
     assert " git," not in complaint
+
+
+def test_recording_exports_lists_and_no_image(manifest: Manifest, tmp_path: Path) -> None:
+    wanted = lookup.Wanted(*lookup.pick_platform(manifest, "linux/arm64"), "sim", "pypi", None, apt="newest")
+    made = apt_lock.record_plan(bake(manifest, ["cann-base"], lookup.offline_request(manifest, wanted)), tmp_path)
+    assert all(target["tags"] == [] for target in made["target"].values())
+    outputs = {name: target["output"] for name, target in made["target"].items()}
+    for name in ("cann-sim", "cann-base"):
+        assert outputs[name] == ["type=cacheonly"]
+        assert outputs[f"{name}-apt-record"] == [f"type=local,dest={tmp_path / name}"]
+    assert made["group"]["default"]["targets"] == ["cann-sim-apt-record", "cann-base-apt-record"]
 
 
 def test_only_known_ways_to_take_packages() -> None:
