@@ -9,7 +9,7 @@ from pathlib import Path
 
 import av
 import numpy as np
-from lerobot.datasets.video_utils import decode_video_frames
+from lerobot.common.datasets.video_utils import decode_video_frames
 
 FPS, FRAMES, SIZE = 10, 20, 64
 path = Path(tempfile.mkdtemp(), "video.mp4")

@@ -94,7 +94,8 @@ def test_nothing_needs_to_write_into_the_image(subject: Subject, cards: Cards) -
     writable = dict.fromkeys(("/workspace", f"/home/{manifest().devices.owner}"), f"uid={OWNER},mode=700")
     options = cards.options(1) | {"read_only": True, "tmpfs": writable | {"/tmp": ""}, "user": OWNER}
     with subject.run(**options) as container:
-        code = "import torch, torch_npu, rlinf, openpi, lerobot.datasets, ray; print(torch.ones(2).npu().sum().item())"
+        modules = "torch, torch_npu, rlinf, openpi, lerobot.common.datasets, ray"
+        code = f"import {modules}; print(torch.ones(2).npu().sum().item())"
         done = container.python(code, seconds=90)
         assert done.ok, done.err
         assert done.out.strip().splitlines()[-1] == "2.0"

@@ -93,7 +93,7 @@ class Observations(torch.utils.data.Dataset):  # type: ignore[misc, type-arg]
 
 def open_dataset(path: Path) -> Any:
     """Open a LeRobot dataset for access to single frames."""
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+    from lerobot.common.datasets.lerobot_dataset import LeRobotDataset  # the name that RLinf uses too
     from rlinf.data.datasets.recap.utils import decode_image_struct_batch
 
     dataset = LeRobotDataset(path.name, root=path, download_videos=False, video_backend="pyav")
