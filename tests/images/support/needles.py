@@ -76,6 +76,10 @@ def of_host() -> list[Needle]:
         needles += [Needle("a proxy's or an index's password", parts.password.encode())] if parts.password else []
         if parts.hostname and parts.hostname not in ("pypi.org", "localhost", "127.0.0.1"):
             needles.append(Needle("a proxy's or an index's host", parts.hostname.encode()))
+    for url, _ in network.git_rewrites:
+        parts = urlsplit(url)
+        needles += [Needle("a password for git", parts.password.encode())] if parts.password else []
+        needles += [Needle("a host that git is sent to", parts.hostname.encode())] if parts.hostname else []
     for name, value in os.environ.items():
         if re.search(r"(TOKEN|SECRET|PASSWORD|API_KEY)$", name) and len(value) >= 12:
             needles.append(Needle(f"the value of {name}", value.encode()))
