@@ -42,7 +42,7 @@ def check_wanted(wanted: str, source: str, torch: str) -> Installer:
 
 
 def as_installed(manifest: Manifest, installer: str) -> Manifest:
-    """Return the manifest with the exclusions, and the known complaints about them, that this installer leads to."""
+    """Return the manifest as this installer leads to: exclusions, known complaints about them, size of the result."""
     if installer != "upstream":
         return manifest
     exclude = [
@@ -52,7 +52,9 @@ def as_installed(manifest: Manifest, installer: str) -> Manifest:
     ]
     known = [*manifest.python.check_exception, *manifest.upstream.check_exception]
     python = manifest.python.model_copy(update={"exclude": exclude, "check_exception": known})
-    return manifest.model_copy(update={"python": python})
+    *below, last = manifest.image
+    images = [*below, last.model_copy(update={"budget_mib": manifest.upstream.budget_mib})]
+    return manifest.model_copy(update={"python": python, "image": images})
 
 
 def is_stripped(manifest: Manifest, name: str) -> bool:

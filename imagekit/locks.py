@@ -30,6 +30,11 @@ def lock_path(platform: Platform) -> Path:
     return LOCKS / f"{platform.machine}.txt"
 
 
+def locked_versions(platform: Platform) -> dict[str, str]:
+    """Return version by name of all that the committed lock of a platform holds."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", lock_path(platform).read_text(encoding="utf-8"), re.MULTILINE))
+
+
 def sim_lock_path(platform: Platform) -> Path:
     """Return the committed lock of what the simulated base's Python holds."""
     return SIM_LOCKS / f"{platform.machine}.txt"

@@ -235,6 +235,7 @@ class Upstream(Model):
     pages: list[str]
     repair: list[Name]
     strip: Annotated[list[str], Field(min_length=1)]
+    budget_mib: Annotated[int, Field(gt=0)]
     check_exception: list[CheckException]
 
 

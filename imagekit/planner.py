@@ -9,7 +9,7 @@ from typing import Any
 
 from imagekit import compat
 from imagekit.files import write_changed
-from imagekit.locks import LOCKS
+from imagekit.locks import LOCKS, locked_versions
 from imagekit.manifest import ROOT, Image, Manifest
 from imagekit.tags import Flavour, tags
 from imagekit.torch_lock import Wheels, locks_for, write_cpu_lock
@@ -155,28 +155,22 @@ def _arguments(manifest: Manifest, image: Image, request: Request) -> dict[str, 
         },
     }
     if image.name == "rlinf-npu" and request.flavour.installer == "upstream":
-        own[image.name] |= _upstream_arguments(manifest)
+        own[image.name] |= _upstream_arguments(manifest, request)
     return everywhere | own.get(image.name, {})
 
 
-def _upstream_arguments(manifest: Manifest) -> dict[str, str]:
+def _upstream_arguments(manifest: Manifest, request: Request) -> dict[str, str]:
     """What images/rlinf-npu/upstream/install reads, and what is added to the result."""
-    versions = manifest.versions
+    versions, locked = manifest.versions, locked_versions(request.flavour.platform)
     names = {"torch": versions.torch, "torchvision": versions.torchvision, "torch-npu": versions.torch_npu}
     return {
         "INSTALL_ARGUMENTS": " ".join(manifest.upstream.arguments),
-        "REPAIR": " ".join(
-            manifest.fill(r) for r in manifest.python.requirements if _named(r, manifest.upstream.repair)
-        ),
+        "REPAIR": " ".join(f"{name}=={locked[name]}" for name in manifest.upstream.repair),
         "STRIP": " ".join(manifest.upstream.strip),
         "PROMISED": " ".join(f"{name}=={version}" for name, version in names.items()),
         "ASSETS": manifest.upstream.assets,
         "OWN": " ".join(manifest.python.own),
     }
-
-
-def _named(requirement: str, names: list[str]) -> bool:
-    return requirement.partition("==")[0] in names
 
 
 def _apt_arguments(manifest: Manifest, request: Request) -> dict[str, str]:

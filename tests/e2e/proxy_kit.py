@@ -12,6 +12,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -111,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self, host: str, port: int) -> None:
         self.server.passed.add(host)
         try:
-            other = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+            other = _connect(host, port)
         except OSError as error:
             self.server.silent[host] = str(error)
             self.send_error(502, f"{host}: {error}")
@@ -122,6 +123,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Keep quiet: `asked` and `passed` are the record."""
+
+
+def _connect(host: str, port: int) -> socket.socket:
+    """A name server may refuse some of the fifty questions that uv has at once: ask again."""
+    for pause in (0.5, 1, 2):
+        with contextlib.suppress(OSError):
+            return socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+        time.sleep(pause)
+    return socket.create_connection((host, port), timeout=CONNECT_SECONDS)
 
 
 def _relay(left: socket.socket, right: socket.socket) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import requests
 
-from imagekit.locks import lock_path
+from imagekit.locks import locked_versions
 from imagekit.manifest import load_manifest
 from imagekit.network import GITHUB, find_ca
 from tests.e2e.proxy_kit import Answer, Asked, Proxy, Site, answers, proxy
@@ -91,8 +91,7 @@ def rewriting(url: str, environ: Mapping[str, str] = os.environ) -> dict[str, st
 @cache
 def locked() -> dict[str, str]:
     """Version by name, of our lock for x86-64: the releases that stand-ins are made from."""
-    text = lock_path(load_manifest().get_platform("amd64")).read_text(encoding="utf-8")
-    return dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", text, re.M))
+    return locked_versions(load_manifest().get_platform("amd64"))
 
 
 @cache
@@ -194,8 +193,10 @@ class Repositories:
         return f"PyPI's rlinf-openpi {version}"
 
     def _libero(self, folder: Path) -> str:
+        """Without the limit on MuJoCo: install.sh replaces that by a newer one."""
         version = locked()["rlinf-libero"]
         _unpack("rlinf-libero", version, folder)
+        edit(folder / "pyproject.toml", r"(?<=\"mujoco>=3\.0\.0),<[\d.]+", "")
         self._commit(folder)
         return f"PyPI's rlinf-libero {version}, without its pictures and meshes"
 

@@ -11,6 +11,9 @@ PRELOADED = [
     # `import torch`; on x86-64 the CUDA runtime's stand-in comes with it
     ("/opt/venv/**", r"lib(torch\w*|c10|c10_\w+|shm|torch_npu)\.so|libcudart\.so\.12"),
     ("*/mujoco/plugin/*", r"libmujoco\.so\.[\d.]+"),
+    # sapien loads its own copies first; ManiSkill, of RLinf's own installer, brings it
+    ("*/sapien.libs/libsvulkan2.so", r"libOpenImageDenoise\.so\.2"),
+    ("*/sapien/oidn_library/*", r"libOpenImageDenoise_core\.so\.[\d.]+"),
 ]
 # May stay incomplete, each with the reason. (files, libraries)
 UNUSED = {

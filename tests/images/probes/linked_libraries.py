@@ -14,7 +14,9 @@ import subprocess
 import sys
 
 SKIPPED = {"/proc", "/sys", "/dev", "/run", "/tmp"}
+# The last two are Debian's and Ubuntu's; a second name of a library (libsndio.so.7.0) is not in ld.so.cache.
 DEFAULT = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
+DEFAULT += [f"{folder}/{os.uname().machine}-linux-gnu" for folder in ("/lib", "/usr/lib")]
 MAGIC = b"\x7fELF"
 
 

@@ -4,7 +4,7 @@ import functools
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from docker import DockerClient
@@ -104,6 +104,10 @@ class Subject:
     def upstream(self) -> bool:
         """True when RLinf's own installer filled the environment, not our lock."""
         return self.label("installer") == "upstream"
+
+    def is_asset(self, path: str) -> bool:
+        """Whether RLinf's installer has put that where ManiSkill and openpi download more, whoever runs them."""
+        return self.upstream and PurePath(path).is_relative_to(manifest().upstream.assets)
 
     @property
     def promised(self) -> Manifest:
