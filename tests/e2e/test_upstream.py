@@ -81,26 +81,30 @@ def test_all_that_it_needs_answers(outside: Outside, monkeypatch: pytest.MonkeyP
     assert len(said) == len(manifest.upstream.git) + len(manifest.upstream.pages)
 
 
+@pytest.fixture
+def image(built: Run) -> None:
+    """Skip what needs the image where there is none: one failure says why."""
+    if built.code:
+        pytest.skip("it was not built")
+
+
 def test_it_builds_to_its_end(built: Run) -> None:
     assert built.code == 0, built.said[-5000:]
     assert "-upstream-unfixed-sim" in built.said
 
 
-def test_nothing_is_asked_for_elsewhere(built: Run, outside: Outside) -> None:
+def test_nothing_is_asked_for_elsewhere(image: None, outside: Outside) -> None:
     """images.toml and the documentation name all that it needs."""
-    assert built.code == 0
     assert outside.proxy.silent == {}
     if outside.described:
         assert outside.proxy.passed - PYPI == set()
 
 
-def test_the_image_passes_its_tests(built: Run, outside: Outside) -> None:
-    assert built.code == 0
+def test_the_image_passes_its_tests(image: None, outside: Outside) -> None:
     done = run(outside, "-m", "pytest", "tests/images", "-q", "-m", "not smoke", "--require-images")
     assert done.code == 0, done.said[-10000:]
 
 
-def test_the_four_steps(built: Run, outside: Outside) -> None:
-    assert built.code == 0
+def test_the_four_steps(image: None, outside: Outside) -> None:
     done = run(outside, "-m", "pytest", "tests/images", "-q", "-m", "smoke", "--require-images")
     assert done.code == 0, done.said[-10000:]
