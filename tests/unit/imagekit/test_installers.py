@@ -9,6 +9,7 @@ from hostkit import AddProgram, Said, Serve
 
 from imagekit import installers, lookup
 from imagekit.errors import Problem
+from imagekit.locks import locked_versions
 from imagekit.manifest import Installer, Manifest
 from imagekit.network import NetworkSettings
 from imagekit.planner import Request, bake, facts, labels
@@ -69,6 +70,20 @@ def test_labels_and_facts_follow_what_it_installs(manifest: Manifest) -> None:
     assert "opencv-python" not in known["python"]["excluded"]  # upstream's set has it: the doctor must not mind
 
 
+def test_its_image_has_a_size_of_its_own(manifest: Manifest) -> None:
+    upstream = installers.as_installed(manifest, "upstream")
+    assert upstream.get_image("rlinf-npu").budget_mib == manifest.upstream.budget_mib
+    assert upstream.get_image("cann-base") == manifest.get_image("cann-base")
+
+
+@pytest.mark.parametrize("platform", ["linux/arm64", "linux/amd64"])
+def test_what_is_put_in_place_is_the_locks(manifest: Manifest, platform: str) -> None:
+    """Where the lock lacks one, no image could be planned."""
+    locked = locked_versions(manifest.get_platform(platform))
+    assert set(manifest.upstream.repair) <= locked.keys()
+    assert locked["torch-npu"] == manifest.versions.torch_npu
+
+
 def test_without_it_nothing_changes(manifest: Manifest) -> None:
     assert installers.as_installed(manifest, "lock") is manifest
     arguments = bake(manifest, ["rlinf-npu"], request_for(manifest, "lock"))["target"]["rlinf-npu"]["args"]
@@ -84,6 +99,7 @@ def test_the_plan_calls_it_as_the_manifest_says(manifest: Manifest) -> None:
     assert arguments["INSTALL_ARGUMENTS"] == "--platform ascend embodied --model openpi --env maniskill_libero"
     repaired = dict(each.split("==") for each in arguments["REPAIR"].split())
     assert repaired.keys() == set(manifest.upstream.repair)
+    assert repaired.items() <= locked_versions(manifest.get_platform("arm64")).items()
     assert f"torch-npu=={repaired['torch-npu']}" in arguments["PROMISED"].split()
     assert {"libcst", "typer"} <= set(arguments["OWN"].split())  # of the fixes and the commands
     assert {"tensorflow*", "torchcodec"} <= set(arguments["STRIP"].split())
