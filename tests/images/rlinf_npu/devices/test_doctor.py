@@ -1,7 +1,7 @@
 """Hosts and containers that are broken in one place: the doctor names exactly that, and a healthy one it leaves alone.
 
-Expected is the whole report, warnings included, but for the machine's own disk. Where one fault has two faces (a card that
-may not be opened is also not counted by torch), both are listed.
+Expected is the whole report, warnings included, but for the machine's own disk. Where one fault has two faces (a card
+that may not be opened is also not counted by torch), both are listed.
 """
 
 import json
