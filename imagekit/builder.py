@@ -56,12 +56,15 @@ CAUSES = (
         "another build tagged the same image at the same moment",
         "run it again: it goes on from the finished steps",
     ),
-    (
-        r"no active sessions",
-        "BuildKit lost the session of a step (seen after a part of its cache had been pruned)",
-        "build the first image alone, then all: .venv/bin/python build.py image cann-sim && make image",
-    ),
 )
+LOST_SESSION = r"no active sessions"
+
+
+class LostSession(Problem):
+    """BuildKit knows a step's result but not what it needs to make it again: seen after a part of its cache was pruned.
+
+    Building the first image by itself has cured it each time.
+    """
 
 
 @dataclass(frozen=True)
@@ -150,9 +153,12 @@ def _failure(build: Build, console: Console) -> Problem:
     for line in lines:
         console.print(f"  | {line}", markup=False, highlight=False, soft_wrap=True)
     code = match[0] if (match := re.search(r"exit code: \d+", step.error)) else step.error[:80]
+    said = "\n".join([*lines, step.error])
     for pattern, what, fix in CAUSES:
-        if re.search(pattern, "\n".join([*lines, step.error])):
+        if re.search(pattern, said):
             return Problem(f"{what} in step {step.title}", fix)
+    if re.search(LOST_SESSION, said):
+        return LostSession(f"BuildKit lost the session of step {step.title}", "docker buildx prune --all, then again")
     return Problem(
         f"step failed ({code}): {step.title}", "its last lines are above; the next run goes on from the finished steps"
     )
@@ -177,7 +183,13 @@ def unpacked_size(engine: Engine, tag: str) -> int:
 def build_images(engine: Engine, plan: dict[str, Any], console: Console) -> tuple[list[Built], Build]:
     """Build everything in `plan` and return one row per image, parent first; sizes are 0 outside of the engine."""
     targets = plan["group"]["default"]["targets"]
-    build, metadata = run_bake(engine, plan, targets, console)
+    try:
+        build, metadata = run_bake(engine, plan, targets, console)
+    except LostSession:
+        first = next(name for name in targets if name != SIM_DRIVER)
+        console.print(f"BuildKit has lost a part of its cache: building {first} by itself first, then all.")
+        run_bake(engine, plan, [first], console)
+        build, metadata = run_bake(engine, plan, targets, console)
     rows = []
     for name in targets:
         if name == SIM_DRIVER:

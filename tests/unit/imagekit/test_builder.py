@@ -37,6 +37,39 @@ def test_known_causes_are_named(line: str, what: str) -> None:
     assert "\n" not in str(problem)
 
 
+def test_a_lost_session_is_cured_by_building_the_first_image_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen after a prune of a part of the cache: every build of all images failed at once, and went on failing."""
+    plan = {
+        "group": {"default": {"targets": ["sim-driver", "cann-sim", "rlinf-npu"]}},
+        "target": {name: {"tags": [f"{name}:1"], "output": ["type=oci"]} for name in ("cann-sim", "rlinf-npu")},
+    }
+    asked: list[list[str]] = []
+
+    def run_bake(_: object, __: object, targets: list[str], ___: object) -> tuple[Build, dict[str, object]]:
+        asked.append(targets)
+        if len(asked) == 1:
+            raise failure(["no active sessions"])[0]
+        return Build(), {}
+
+    monkeypatch.setattr(builder, "run_bake", run_bake)
+    said = Console(file=io.StringIO(), width=200)
+    rows, _ = builder.build_images(None, plan, said)  # type: ignore[arg-type]
+    every = plan["group"]["default"]["targets"]
+    assert asked == [every, ["cann-sim"], every]
+    assert [row.name for row in rows] == ["cann-sim", "rlinf-npu"]
+
+
+def test_a_session_that_stays_lost_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_bake(*_: object) -> None:
+        raise failure(["no active sessions"])[0]
+
+    monkeypatch.setattr(builder, "run_bake", run_bake)
+    plan = {"group": {"default": {"targets": ["cann-sim"]}}}
+    with pytest.raises(Problem, match="BuildKit lost the session of step") as raised:
+        builder.build_images(None, plan, Console(file=io.StringIO()))  # type: ignore[arg-type]
+    assert "prune --all" in raised.value.fix
+
+
 def test_an_unknown_cause_shows_the_last_thirty_lines() -> None:
     problem, shown = failure([f"line {n}" for n in range(100)])
     assert problem.what == "step failed (exit code: 2): [rlinf-npu packages 1/2] RUN uv"
