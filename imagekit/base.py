@@ -152,9 +152,12 @@ def _cann(manifest: Manifest, reference: str, digest: str, *, local: bool) -> Re
 
 
 def _debian_names(manifest: Manifest, platform: Platform) -> tuple[str, str]:
-    """Docker's official image, and the bootstrapped one, whose name is its own: two platforms must not share a tag."""
+    """Docker's official image, and the bootstrapped one.
+
+    That has a name of its own for each platform, and for each apt.date: its files carry that day.
+    """
     official = manifest.base.sim.image
-    return official, f"rlinf-npu/{official}-{platform.arch}"
+    return official, f"rlinf-npu/{official}-{platform.arch}-{manifest.apt.date.lower()}"
 
 
 def _local_debian(manifest: Manifest, local: LocalImages) -> ResolvedBase | None:
@@ -181,7 +184,7 @@ def _find_debian(
 
 def _dated_debian(manifest: Manifest, local: LocalImages, network: NetworkSettings, say: Say) -> ResolvedBase:
     """Debian as it was at apt.date, under a name of its own."""
-    name = f"{_debian_names(manifest, local.platform)[1]}-{manifest.apt.date.lower()}"
+    name = f"{_debian_names(manifest, local.platform)[1]}-snapshot"
     if digest := local.digest(name):
         return _debian(manifest, name, digest)
     say(f"Bootstrapping Debian as it was at {manifest.apt.date}.")

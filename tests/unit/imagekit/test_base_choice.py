@@ -178,9 +178,21 @@ def test_else_debian_is_bootstrapped_under_a_name_of_its_own_for_each_platform(
     fake.has("debian:bookworm", arch="amd64")  # must not be taken for arm64
     monkeypatch.setattr(bases, "bootstrap_debian", lambda *args: fake.has(args[4], arch="arm64"))
     base = resolve(manifest, "sim", manifest.get_platform("arm64"), said)
-    assert base.contexts == {"debian": "docker-image://rlinf-npu/debian:bookworm-arm64"}
+    day = manifest.apt.date.lower()
+    assert base.contexts == {"debian": f"docker-image://rlinf-npu/debian:bookworm-arm64-{day}"}
     monkeypatch.setattr(bases, "bootstrap_debian", lambda *_: pytest.fail("once is enough"))
     assert resolve(manifest, "sim", manifest.get_platform("arm64"), said) == base
+
+
+def test_a_bootstrapped_debian_of_another_day_is_not_taken(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files carry apt.date: the image on it would not be the one that a new machine builds."""
+    monkeypatch.setattr(bases, "bootstrap_debian", lambda *args: fake.has(args[4]))
+    today = resolve(manifest, "sim", amd64, said)
+    moved = manifest.model_copy(update={"apt": manifest.apt.model_copy(update={"date": "20301231T000000Z"})})
+    later = resolve(moved, "sim", amd64, said)
+    assert later.name == "rlinf-npu/debian:bookworm-amd64-20301231t000000z" != today.name
 
 
 def test_an_unknown_base_is_a_usage_error(fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said) -> None:
@@ -270,7 +282,7 @@ def test_a_dated_debian_comes_from_the_server_that_keeps_that_day(
 ) -> None:
     """Whatever Debian is here or at a registry: APT=snapshot is exact."""
     fake.has("debian:bookworm")
-    name = f"rlinf-npu/debian:bookworm-amd64-{manifest.apt.date.lower()}"
+    name = f"rlinf-npu/debian:bookworm-amd64-{manifest.apt.date.lower()}-snapshot"
     fake.has(name)
     found = resolve_base(manifest, LocalImages(ENGINE, amd64), "sim", NetworkSettings(), said, Prober(5), dated=True)
     assert found.name == name
