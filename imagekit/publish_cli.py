@@ -27,7 +27,9 @@ ImageOption = Annotated[
     str, typer.Option("--image", envvar="IMAGE", help="HOST/REPOSITORY@sha256:DIGEST", show_default=False)
 ]
 
-Names = Annotated[list[str] | None, typer.Argument(help="Images; none means [publish] images.", show_default=False)]
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Images; none means all that are published.", show_default=False)
+]
 BaseOption = Annotated[str, typer.Option(envvar="BASE", help="Which one, where both bases were built: cann | sim")]
 
 

@@ -149,6 +149,14 @@ def test_what_no_build_used_for_a_month_is_dropped(tmp_path: Path, compiler: Cal
     assert kept - set((tmp_path / "cache").iterdir()) == {tmp_path / "cache/old"}
 
 
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    done = run([sys.executable, str(COMMON / "compile-python"), str(tmp_path / "nowhere")])
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        f"compile-python: error: no folder {tmp_path / 'nowhere'}",
+    )
+
+
 def _pyc(name: str) -> str:
     return f"{name}.{sys.implementation.cache_tag}.pyc"
 
