@@ -1,6 +1,7 @@
 """What build steps run so that two of them give the same files: images/common, on folders of the test's own."""
 
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -117,11 +118,21 @@ def test_kept_bytecode_is_what_compiling_gives(tmp_path: Path, compiler: Callabl
 def test_only_the_piece_of_a_changed_file_is_compiled_again(tmp_path: Path, compiler: Callable[..., object]) -> None:
     compiler()
     kept = set((tmp_path / "cache").iterdir())
-    assert len(kept) > 1
     (tmp_path / "modules/module_100.py").write_text("changed = 1\n")
     compiler()
     assert len(set((tmp_path / "cache").iterdir()) - kept) == 1
     assert b"changed" in (tmp_path / "modules/__pycache__").joinpath(_pyc("module_100")).read_bytes()
+
+
+def test_numbered_files_are_cut_into_many_pieces_and_one_more_moves_no_other_border() -> None:
+    cut = runpy.run_path(str(COMMON / "compile-python"))["cut"]
+    files = [f"/opt/venv/lib/package/module_{number:04}.py" for number in range(2000)]
+    pieces = cut(files)
+    assert [path for piece in pieces for path in piece] == files
+    assert 10 < len(pieces) < 100
+    assert max(len(piece) for piece in pieces) < 500
+    more = cut(sorted([*files, "/opt/venv/lib/package/module_1000_more.py"]))
+    assert len([piece for piece in more if piece not in pieces]) <= 2
 
 
 def test_what_is_kept_is_used_and_what_is_broken_is_not(tmp_path: Path, compiler: Callable[..., object]) -> None:
