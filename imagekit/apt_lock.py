@@ -11,7 +11,7 @@ from typing import Any
 
 from imagekit.errors import Problem
 from imagekit.files import write_changed
-from imagekit.manifest import ROOT, Platform, load_manifest
+from imagekit.manifest import ROOT, Manifest, Platform
 
 FOLDER = ROOT / "images" / "common" / "apt"
 CHOICES = ("locked", "snapshot")
@@ -110,9 +110,8 @@ def wanted(dockerfile: str) -> set[str]:
     return found
 
 
-def drift(folder: Path = FOLDER, images: Path = ROOT / "images") -> list[str]:
+def drift(manifest: Manifest, folder: Path = FOLDER, images: Path = ROOT / "images") -> list[str]:
     """Return one line for each package that is asked for and in no lock, and for each lock that is missing."""
-    manifest = load_manifest()
     expected = [lock_path(manifest.base.sim.os, platform, folder) for platform in manifest.platform]
     complaints = [f"{path.name} is missing; run `build.py lock-apt`" for path in expected if not path.is_file()]
     for path in sorted(folder.glob("*.txt")):

@@ -348,7 +348,8 @@ def _newest_packages(manifest: Manifest, wanted: lookup.Wanted) -> tuple[str, di
 @app.command()
 def drift() -> None:
     """Fail when a derived file no longer matches what it is derived from."""
-    complaints = [*locks.drift(load_manifest()), *apt_lock.drift()]
+    manifest = load_manifest()
+    complaints = [*locks.drift(manifest), *apt_lock.drift(manifest)]
     for complaint in complaints:
         err.print(f"drift: {complaint}", markup=False)
     if complaints:

@@ -32,7 +32,12 @@ def lock_path(platform: Platform) -> Path:
 
 def locked_versions(platform: Platform) -> dict[str, str]:
     """Return version by name of all that the committed lock of a platform holds."""
-    return dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", lock_path(platform).read_text(encoding="utf-8"), re.MULTILINE))
+    return versions_in(lock_path(platform).read_text(encoding="utf-8"))
+
+
+def versions_in(lock: str) -> dict[str, str]:
+    """Return version by name of a lock's text."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", lock, re.MULTILINE))
 
 
 def sim_lock_path(platform: Platform) -> Path:

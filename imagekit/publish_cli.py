@@ -61,27 +61,26 @@ def push(
 
 
 @app.command()
-def index(
-    names: Names = None,
-    base: BaseOption = "",
-) -> None:
+def index(names: Names = None, base: BaseOption = "") -> None:
     """Build for every architecture, push the candidates and the index of them: one tag that any host can pull."""
     manifest = load_manifest()
     chosen = names or manifest.publish.images
-    place.repository(manifest, chosen[0])  # a wrong REGISTRY is said now and not after an emulated build
+    for name in chosen:  # a wrong name or REGISTRY is said now and not after an emulated build
+        manifest.get_image(name)
+        place.repository(manifest, name)
     for platform in manifest.platform:
         _say(f"--- {platform.name}")
         command = [sys.executable, str(ROOT / "build.py"), "image", f"--platform={platform.name}"]
         if not follow(command, lambda line: _say(f"  {line.rstrip()}")).ok:
             raise Problem(f"the build for {platform.name} failed, see above", "nothing was pushed")
     engine = _engine()
-    local = [[(p, pushing.local_image(manifest, name, p.arch, base)) for p in manifest.platform] for name in chosen]
+    local = [[pushing.local_image(manifest, name, p.arch, base) for p in manifest.platform] for name in chosen]
     for images in local:
-        pushed = [pushing.push(manifest, engine, tag, out) for _, tag in images]
+        pushed = [pushing.push(manifest, engine, tag, out) for tag in images]
         _show_pushed(pushed)
-        written = indexes.join(manifest, pushed)
-        _say(f"index {written.reference.tagged(written.tag)}: {written.platforms}")
-        _say(f"INDEX={written.reference}")
+        written, there = indexes.join(manifest, pushed), parse(pushed[0].reference)
+        _say(f"index {there.tagged(written.tag)}: {written.platforms}")
+        _say(f"INDEX={there.at(written.digest)}")
 
 
 def _show_pushed(done: list[pushing.Pushed]) -> None:
@@ -121,7 +120,7 @@ def promote(image: ImageOption = "") -> None:
     _record(manifest, parse(image), tags)
 
 
-def _record(manifest: Manifest, image: Reference, tags: list[promotion.Tagged]) -> None:
+def _record(manifest: Manifest, image: Reference, tags: list[indexes.Tagged]) -> None:
     """Whoever pulls goes by images.lock. What a registry on loopback holds is a rehearsal and nobody's release."""
     if is_loopback(image.host):
         return

@@ -17,18 +17,13 @@ Sign = Callable[[Reference], str]
 
 
 @dataclass(frozen=True)
-class Index:
-    """One written index: the tag it got, its digest, and the platforms it has (`linux/arm64, linux/amd64`)."""
+class Tagged:
+    """One tag and what it stands for now. `platforms`: one, or those of an index (`linux/arm64, linux/amd64`)."""
 
-    reference: Reference
     tag: str
+    digest: str
     platforms: str
     signature: str
-
-    @property
-    def digest(self) -> str:
-        """Of the index's own document."""
-        return self.reference.digest
 
 
 def entry_of(descriptor: Descriptor, platform: str) -> Descriptor:
@@ -36,19 +31,19 @@ def entry_of(descriptor: Descriptor, platform: str) -> Descriptor:
     return Descriptor(descriptor.media_type, descriptor.digest, descriptor.size, platform=platform)
 
 
-def write(client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], sign: Sign) -> Index:
+def write(client: RegistryClient, image: Reference, tag: str, entries: list[Descriptor], sign: Sign) -> Tagged:
     """Put an index into the repository of `image`, sign it, then give it its tag."""
     raw = canonical({"schemaVersion": 2, "mediaType": INDEX, "manifests": [entry.document() for entry in entries]})
     index = image.at(digest_of(raw))
     client.put_manifest(index, raw, INDEX)
     signature = sign(index)
     client.put_manifest(image.tagged(tag), raw, INDEX)
-    return Index(index, tag, ", ".join(entry.platform for entry in entries), signature)
+    return Tagged(tag, index.digest, ", ".join(entry.platform for entry in entries), signature)
 
 
 def join(
     manifest: Manifest, pushed: list[Pushed], environ: Mapping[str, str] = os.environ, **client_options: Any
-) -> Index:
+) -> Tagged:
     """Write the index of one image's candidates, one for each architecture.
 
     Args:

@@ -3,7 +3,6 @@
 import datetime
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from typing import Any
@@ -13,18 +12,9 @@ from imagekit.manifest import Manifest
 from imagekit.publish import attachments, evidence, index, place, signing, suites
 from imagekit.publish.evidence import Evidence
 from imagekit.publish.identity import DIRTY, Identity, identify, refuse_unfixed, releases
+from imagekit.publish.index import Tagged
 from imagekit.registry import Descriptor, NotFound, Reference, RegistryClient
 from imagekit.registry import Manifest as ImageManifest
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """One release tag and what it stands for now. `platforms` for an index."""
-
-    tag: str
-    digest: str
-    platforms: str
-    signature: str
 
 
 def promote(
@@ -69,10 +59,7 @@ def promote(
     for tag in (tags.arch_immutable, tags.arch_readable):
         client.put_manifest(image.tagged(tag), found.raw, found.descriptor.media_type)
         done.append(Tagged(tag, image.digest, identity.flavour.platform.name, signature))
-    for tag, entries in indexes:
-        written = index.write(client, image, tag, entries, sign)
-        done.append(Tagged(tag, written.digest, written.platforms, written.signature))
-    return seen, done
+    return seen, done + [index.write(client, image, tag, entries, sign) for tag, entries in indexes]
 
 
 def _signer(manifest: Manifest, environ: Mapping[str, str]) -> list[str] | None:

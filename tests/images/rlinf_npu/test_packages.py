@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from imagekit.locks import lock_path
+from imagekit.locks import lock_path, versions_in
 from imagekit.manifest import CheckException
 from imagekit.torch_lock import cpu_lock
 from tests.images.support.container import Container
@@ -104,7 +104,7 @@ def test_the_environment_is_the_lock(subject: Subject, installed: dict[str, str]
     text = lock_path(manifest().get_platform(subject.attrs["Architecture"])).read_text(encoding="utf-8")
     if subject.label("torch.wheels") == "cpu":
         text = cpu_lock(manifest(), text)
-    locked = dict(re.findall(r"^([a-z0-9.-]+)==([^\s;]+)", text, re.M))
+    locked = versions_in(text)
     for name in manifest().python.not_installed:
         locked.pop(name, None)
     ours = {"rlinf", "rlinf-npu-runtime"}  # the tree and our runtime, laid in beside the environment

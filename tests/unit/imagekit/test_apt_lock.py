@@ -63,10 +63,10 @@ def test_the_packages_of_a_dockerfile() -> None:
     assert all(name[0].isalnum() for name in real)
 
 
-def test_a_package_that_no_lock_knows_is_drift(tmp_path: Path) -> None:
-    assert apt_lock.drift() == []
+def test_a_package_that_no_lock_knows_is_drift(manifest: Manifest, tmp_path: Path) -> None:
+    assert apt_lock.drift(manifest) == []
     (tmp_path / "debian12-amd64.txt").write_text("git=1\n")
-    missing, complaint = apt_lock.drift(tmp_path)
+    missing, complaint = apt_lock.drift(manifest, tmp_path)
     assert missing == "debian12-arm64.txt is missing; run `build.py lock-apt`"
     assert "debian12-amd64.txt has no version of" in complaint
     assert "tini" in complaint

@@ -59,6 +59,17 @@ def test_an_index_in_no_place_is_refused_before_anything_is_built(
     assert "REGISTRY='nowhere' is not a place to publish" in capsys.readouterr().err
 
 
+def test_an_index_of_no_image_of_ours_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["build.py", "index", "nonsense"])
+    monkeypatch.setattr("imagekit.publish_cli.follow", lambda *_: pytest.fail("a build was started"))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert "no image called" in capsys.readouterr().err
+
+
 def test_a_build_that_fails_pushes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], manifest: Manifest
 ) -> None:
