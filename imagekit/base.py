@@ -1,8 +1,12 @@
-"""What the images stand on: the vendor's CANN image, or the Debian that the simulated one starts from."""
+"""What the images stand on: the vendor's CANN image, or the Debian that the simulated one starts from.
+
+A local image with the vendor's name that says that it is simulated is a stand-in for it, such as tests make on the
+vendor's distribution. It takes that place in the chain, and what is built on it says so in every tag.
+"""
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from imagekit.bootstrap import bootstrap_debian
@@ -20,11 +24,12 @@ class ResolvedBase:
     """The base that a build stands on.
 
     Attributes:
-        kind: the vendor's image, or the simulated one.
+        kind: the vendor's image, or a simulated one.
         os: its name in tags, `ubuntu22.04` or `debian12`.
         name: image reference, for the label org.opencontainers.image.base.name.
         digest: `sha256:...` of what was found, for base.digest.
-        contexts: named build contexts for bake: `cann` for the vendor's image, `debian` for the simulated base's start.
+        contexts: named build contexts for bake: `cann` for an image with the vendor's name, `debian` for the start of
+            the simulated base.
     """
 
     kind: Literal["cann", "sim"]
@@ -34,19 +39,32 @@ class ResolvedBase:
     contexts: dict[str, str]
 
 
+@dataclass(frozen=True)
+class LocalImage:
+    """An image that the engine has: `sha256:...`, and its labels."""
+
+    digest: str
+    labels: Mapping[str, str]
+
+
 class LocalImages:
     """What the engine has for a platform; each image is inspected once, however often it is asked for."""
 
     def __init__(self, engine: Engine, platform: Platform) -> None:
         """Begin with nothing known."""
         self.engine, self.platform = engine, platform
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, LocalImage | None] = {}
+
+    def find(self, reference: str) -> LocalImage | None:
+        """Return what `local_image` says."""
+        if reference not in self._known:
+            self._known[reference] = local_image(self.engine, reference, self.platform)
+        return self._known[reference]
 
     def digest(self, reference: str) -> str | None:
-        """Return what `local_digest` says."""
-        if reference not in self._known:
-            self._known[reference] = local_digest(self.engine, reference, self.platform)
-        return self._known[reference]
+        """Return the digest of an image that is here, else None."""
+        found = self.find(reference)
+        return found.digest if found else None
 
 
 def base_probes(
@@ -107,8 +125,8 @@ def cann_references(manifest: Manifest, network: NetworkSettings) -> list[str]:
     return [f"{repository}:{tag}" for repository in dict.fromkeys((*network.repositories, *cann.repositories))]
 
 
-def local_digest(engine: Engine, reference: str, platform: Platform) -> str | None:
-    """Return the digest of an image that is here *for this platform*, else None.
+def local_image(engine: Engine, reference: str, platform: Platform) -> LocalImage | None:
+    """Return an image that is here *for this platform*, else None.
 
     Asked explicitly because a build takes a local image of the wrong platform without a word.
     """
@@ -119,7 +137,8 @@ def local_digest(engine: Engine, reference: str, platform: Platform) -> str | No
     if image.get("Architecture") != platform.arch and not _can_create(engine, reference, platform):
         return None
     repo_digests = image.get("RepoDigests") or []
-    return str(repo_digests[0]).partition("@")[2] if repo_digests else str(image["Id"])
+    digest = str(repo_digests[0]).partition("@")[2] if repo_digests else str(image["Id"])
+    return LocalImage(digest, (image.get("Config") or {}).get("Labels") or {})
 
 
 def _can_create(engine: Engine, reference: str, platform: Platform) -> bool:
@@ -136,9 +155,13 @@ def _find_cann(
 ) -> tuple[ResolvedBase | None, str]:
     references = cann_references(manifest, network)
     for reference in references:
-        if digest := local.digest(reference):
+        if here := local.find(reference):
             say(f"CANN image: {reference}, already here")
-            return _cann(manifest, reference, digest, local=True), ""
+            found = _cann(manifest, reference, here.digest, local=True)
+            if here.labels.get(f"{manifest.project.label_prefix}.simulated") != "true":
+                return found, ""
+            say("It says of itself that it is SIMULATED, a stand-in for the vendor's: tags end in -sim.")
+            return replace(found, kind="sim"), ""
     results = _ask(prober, local.engine, references, say)
     for reference, result in zip(references, results, strict=True):
         if result.ok and (digest := _offered_digest(result, local.platform)):
@@ -195,10 +218,10 @@ def _bootstrapped(
     manifest: Manifest, local: LocalImages, network: NetworkSettings, name: str, say: Say, archive: str = ""
 ) -> ResolvedBase:
     bootstrap_debian(manifest, local.engine, local.platform, network, name, say, archive)
-    digest = local_digest(local.engine, name, local.platform)
-    if not digest:
+    loaded = local_image(local.engine, name, local.platform)
+    if not loaded:
         raise Problem(f"{name} was loaded but cannot be found", "see `docker images`")
-    return _debian(manifest, name, digest)
+    return _debian(manifest, name, loaded.digest)
 
 
 def _debian(manifest: Manifest, reference: str, digest: str, *, local: bool = True) -> ResolvedBase:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from imagekit import compat
 from imagekit.files import write_changed
@@ -42,6 +42,11 @@ class Request:
     no_cache: bool = False
     registry_cache: str = ""  # host/repository where steps are kept between machines; empty for none
     layouts: Path | None = None  # images go to OCI layouts there, one folder each, instead of the engine
+
+    @property
+    def chain(self) -> Literal["cann", "sim"]:
+        """Whose chain is built: on an image with the vendor's name, a stand-in too, no simulated base of ours."""
+        return "cann" if "cann" in self.base_contexts else "sim"
 
 
 def labels(manifest: Manifest, image: Image, request: Request) -> dict[str, str]:
@@ -192,9 +197,7 @@ def _contexts(manifest: Manifest, image: Image, request: Request) -> dict[str, s
     }
     contexts = {"common": str(IMAGES / "common")} | own.get(image.name, {})
     if image.parent == "cann":
-        return contexts | (
-            {"cann": "target:cann-sim"} if request.flavour.base == "sim" else dict(request.base_contexts)
-        )
+        return contexts | ({"cann": "target:cann-sim"} if request.chain == "sim" else dict(request.base_contexts))
     if image.parent:
         return contexts | {image.parent: f"target:{image.parent}"}
     return contexts | dict(request.base_contexts)
@@ -232,9 +235,7 @@ def _registry_cache(image: Image, request: Request) -> dict[str, Any]:
 
 def bake(manifest: Manifest, names: list[str], request: Request) -> dict[str, Any]:
     """Return the bake file (https://docs.docker.com/build/bake/reference/) for `names` and all they stand on."""
-    chain = {
-        i.name: i for name in names for i in manifest.chain(name, "sim" if request.flavour.base == "sim" else "cann")
-    }
+    chain = {image.name: image for name in names for image in manifest.chain(name, request.chain)}
     targets = {name: _target(manifest, image, request) for name, image in chain.items()}
     groups = {"default": {"targets": list(chain)}}
     if "cann-sim" in targets:

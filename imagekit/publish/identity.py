@@ -89,7 +89,7 @@ def identify(manifest: Manifest, config: Mapping[str, Any]) -> Identity:
     simulated = not (base == "cann" and labels.get(f"{ours}.simulated") == "false")
     flavour = Flavour(
         base="sim" if simulated else "cann",
-        os=manifest.base.sim.os if simulated else manifest.base.cann.os,
+        os=_os(manifest, labels, simulated),
         rlinf=labels[f"{OCI}.version"],
         revision=labels[f"{OCI}.revision"],
         platform=_platform(manifest, config),
@@ -141,6 +141,12 @@ def _name(manifest: Manifest, labels: Mapping[str, str]) -> str:
         if image.title == title:
             return image.name
     raise Problem(f"its title is {title!r}: no image of images.toml", "build it with make image")
+
+
+def _os(manifest: Manifest, labels: Mapping[str, str], simulated: bool) -> str:
+    """As tags have it. A stand-in for the vendor's image has the vendor's name, and its distribution."""
+    cann = manifest.base.cann.os
+    return cann if not simulated or cann in labels.get(f"{OCI}.base.name", "") else manifest.base.sim.os
 
 
 def _platform(manifest: Manifest, config: Mapping[str, Any]) -> Platform:

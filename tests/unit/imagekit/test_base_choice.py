@@ -53,9 +53,12 @@ case "$*" in
 esac""",
         )
 
-    def has(self, reference: str, arch: str = "amd64", also: str = "", digest: str = "sha256:l0cal") -> None:
+    def has(
+        self, reference: str, arch: str = "amd64", also: str = "", digest: str = "sha256:l0cal", **labels: str
+    ) -> None:
         name = reference.replace("/", "_")
         image = {"Architecture": arch, "Id": "sha256:1d", "RepoDigests": [f"x@{digest}"] if digest else []}
+        image["Config"] = {"Labels": {f"ai.rlinf.npu.{label}": value for label, value in labels.items()} or None}
         (self.local / name).write_text(json.dumps(image))
         if also:
             (self.local / f"{name}.{also}").touch()
@@ -111,6 +114,16 @@ def test_a_local_cann_image_needs_no_registry(
     assert (base.kind, base.os, base.name, base.digest) == ("cann", "ubuntu22.04", QUAY, "sha256:l0cal")
     assert base.contexts == {"cann": f"docker-image://{QUAY}"}  # by tag: a digest would ask the registry
     assert "imagetools" not in fake.log.read_text()
+
+
+@pytest.mark.parametrize("kind", ["auto", "cann"])
+def test_a_stand_in_with_the_vendors_name_is_never_taken_for_the_vendors_image(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, kind: str
+) -> None:
+    fake.has(QUAY, simulated="true")
+    base = resolve(manifest, kind, amd64, said)
+    assert (base.kind, base.os, base.contexts) == ("sim", "ubuntu22.04", {"cann": f"docker-image://{QUAY}"})
+    assert [line for line in said if "SIMULATED" in line and "-sim" in line]
 
 
 def test_a_remote_cann_image_is_pinned_by_digest_first_registry_first(

@@ -38,6 +38,17 @@ def test_the_simulated_base_replaces_only_the_vendors_image(manifest: Manifest) 
     assert sim["rlinf-npu"]["contexts"]["cann-base"] == "target:cann-base"
 
 
+def test_on_a_stand_in_with_the_vendors_name_none_of_our_bases_is_built(manifest: Manifest) -> None:
+    real = request_for(manifest, "cann")
+    stand_in = replace(real, flavour=replace(real.flavour, base="sim"))
+    targets = bake(manifest, ["rlinf-npu"], stand_in)["target"]
+    assert set(targets) == {"cann-base", "rlinf-npu"}
+    assert targets["cann-base"]["contexts"]["cann"] == real.base_contexts["cann"]
+    for target in targets.values():
+        assert all("-ubuntu22.04-" in tag and tag.endswith("-sim") for tag in target["tags"])
+        assert target["labels"]["ai.rlinf.npu.simulated"] == "true"
+
+
 def test_tags_follow_the_vendors_grammar(manifest: Manifest) -> None:
     flavour = request_for(manifest).flavour
     stem = "8.3.rc1-910b-debian12-py3.11"

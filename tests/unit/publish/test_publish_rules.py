@@ -75,6 +75,15 @@ def test_what_does_not_clearly_say_real_is_simulated(manifest: Manifest, labels:
 
 
 @pytest.mark.parametrize(
+    ("base", "os"),
+    [("docker.io/ascendai/cann:8.3.rc1-910b-ubuntu22.04-py3.11", "ubuntu22.04"), ("debian:bookworm", "debian12")],
+)
+def test_a_simulated_images_tags_name_its_distribution(manifest: Manifest, base: str, os: str) -> None:
+    simulated = {"OURS.base": "sim", "OURS.simulated": "true", "org.opencontainers.image.base.name": base}
+    assert f"-{os}-py3.11" in releases(manifest, identify(manifest, config(manifest, **simulated))).readable
+
+
+@pytest.mark.parametrize(
     ("labels", "said"),
     [
         ({"org.opencontainers.image.title": "something"}, "no image of images.toml"),
