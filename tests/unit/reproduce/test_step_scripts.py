@@ -1,12 +1,15 @@
 """What build steps run so that two of them give the same files: images/common, on folders of the test's own."""
 
+import contextlib
 import os
 import runpy
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,6 +161,115 @@ def test_what_no_build_used_for_a_month_is_dropped(tmp_path: Path, compiler: Cal
     kept = set((tmp_path / "cache").iterdir())
     compiler()
     assert kept - set((tmp_path / "cache").iterdir()) == {tmp_path / "cache/old"}
+
+
+def test_builds_at_the_same_time_may_rename_and_drop_files_of_the_cache(tmp_path: Path) -> None:
+    """A folder is listed first and each file looked at later: what another build had there may be gone by then."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    for number in range(300):
+        (cache / f"{number}.unfinished").write_bytes(b"")
+    (tmp_path / "modules").mkdir()
+    write_modules(tmp_path / "modules", 1)
+    with renaming(cache):
+        for _ in range(5):
+            done = run([sys.executable, str(COMMON / "compile-python"), f"--cache={cache}", str(tmp_path / "modules")])
+            assert done.returncode == 0, done.stderr
+
+
+@contextlib.contextmanager
+def renaming(folder: Path) -> Iterator[None]:
+    """A process that gives the files there other names without end, as many builds would."""
+    endless = "import itertools, os, sys\nos.chdir(sys.argv[1])\nnames = os.listdir()\n"
+    endless += "for name in itertools.cycle(names):\n    os.rename(name, name + '.moved')\n"
+    endless += "    os.rename(name + '.moved', name)\n"
+    other = subprocess.Popen([sys.executable, "-c", endless, str(folder)])
+    try:
+        yield
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_two_builds_with_the_same_process_id_keep_the_same_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As two containers have it: both have written, and only then does either give its file the name that stays."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    write_modules(tmp_path, 3)
+    compiling = runpy.run_path(str(COMMON / "compile-python"))
+    piece = sorted(str(path) for path in tmp_path.glob("*.py"))
+    compiling["compile_piece"](piece)
+    kept, both, replace = cache / compiling["key_of"](piece), threading.Barrier(2), Path.replace
+
+    def replace_when_both_have_written(path: Path, target: Path) -> Path:
+        both.wait(timeout=30)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace_when_both_have_written)
+    with ThreadPoolExecutor(2) as builds:
+        for build in [builds.submit(compiling["keep"], piece, kept) for _ in range(2)]:
+            build.result()
+    assert list(cache.iterdir()) == [kept]
+    before = bytecode(tmp_path)
+    shutil.rmtree(tmp_path / "__pycache__")
+    assert compiling["take"](piece, kept)
+    assert bytecode(tmp_path) == before
+
+
+def test_what_another_build_drops_while_it_is_taken_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cache").mkdir()
+    write_modules(tmp_path, 1)
+    compiling = runpy.run_path(str(COMMON / "compile-python"))
+    piece, kept, utime = [str(tmp_path / "module_000.py")], tmp_path / "cache/kept", os.utime
+    compiling["compile_piece"](piece)
+    compiling["keep"](piece, kept)
+    before = bytecode(tmp_path)
+
+    def drop_first(path: Path) -> None:
+        path.unlink()
+        utime(path)
+
+    monkeypatch.setattr(os, "utime", drop_first)
+    shutil.rmtree(tmp_path / "__pycache__")
+    assert compiling["take"](piece, kept)
+    assert bytecode(tmp_path) == before
+
+
+def test_a_piece_that_does_not_fit_into_the_cache_fails_the_step_and_is_said(tmp_path: Path) -> None:
+    """The limit on a file's size is reached by the same call as a full disk's end."""
+    (tmp_path / "modules").mkdir()
+    write_modules(tmp_path / "modules", 60)
+    command = [sys.executable, str(COMMON / "compile-python"), f"--cache={tmp_path / 'cache'}"]
+    done = run(["prlimit", "--fsize=4000:4000", *command, str(tmp_path / "modules")])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "OSError: [Errno 27] File too large" in done.stderr.splitlines()
+    assert [path.name for path in (tmp_path / "cache").iterdir() if path.suffix] == []  # it takes no room either
+    done = run([*command, str(tmp_path / "modules")])
+    assert (done.returncode, done.stderr, len(bytecode(tmp_path / "modules"))) == (0, "", 60)
+
+
+def test_bytecode_that_cannot_be_written_fails_the_step_and_is_not_kept_as_none(tmp_path: Path) -> None:
+    (tmp_path / "modules").mkdir()
+    write_modules(tmp_path / "modules", 3)
+    in_the_way = tmp_path / "modules/__pycache__"
+    in_the_way.write_text("no folder")
+    command = [sys.executable, str(COMMON / "compile-python"), f"--cache={tmp_path / 'cache'}"]
+    done = run([*command, str(tmp_path / "modules")])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert str(in_the_way) in done.stderr.splitlines()[-1]
+    in_the_way.unlink()
+    assert run([*command, str(tmp_path / "modules")]).returncode == 0
+    assert len(bytecode(tmp_path / "modules")) == 3
+
+
+def test_a_link_to_nowhere_is_passed_over(tmp_path: Path, compiler: Callable[..., object]) -> None:
+    (tmp_path / "modules/.#module_000.py").symlink_to("somebody@host.1234")  # an editor's lock
+    for options in ((), ("--",)):
+        compiler(*options)
+        assert len(bytecode(tmp_path / "modules")) == 250
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
