@@ -171,14 +171,17 @@ clean: ## remove what was built into this folder (images stay)
 .PHONY: venv
 venv: $(VENV)/.complete
 
+# pip_settings: the package index of MIRROR= and the host's CA; asked first, so that a wrong name changes nothing.
 # Debian ships venv without pip unless python3-venv is installed.
 $(VENV)/.complete: requirements/host.txt runtime/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11"; echo "  fix: make PYTHON=python3.11 ..."; exit 2; }
+	@$(PYTHON) -m imagekit.pip_settings true >/dev/null
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing python3-venv"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; \
 	  else echo "error: this Python has no venv module"; echo "  fix: install python3-venv"; exit 1; fi; }
 	@echo "preparing $(VENV)"
 	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/host.txt
+	@settings=$$($(BIN)/python -m imagekit.pip_settings $(BIN)/pip) && eval "$$settings" && \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/host.txt
 	@$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable runtime
 	@touch $@

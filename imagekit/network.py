@@ -13,10 +13,13 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from imagekit.errors import Problem
-from imagekit.manifest import Mirror
 from imagekit.process import run
+
+if TYPE_CHECKING:  # imagekit/pip_settings.py reads this module before pydantic is installed
+    from imagekit.manifest import Mirror
 
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")
 # Where distributions keep the bundle: Debian, Fedora/openEuler/Kylin, SUSE, Alpine.
@@ -61,7 +64,7 @@ class NetworkSettings:
 
     @classmethod
     def from_host(
-        cls, mirror: Mirror | None = None, *, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+        cls, mirror: "Mirror | None" = None, *, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
     ) -> "NetworkSettings":
         """Read the settings of this machine; a mirror, which is asked for explicitly, goes before them.
 
