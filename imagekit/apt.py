@@ -76,16 +76,37 @@ def read_system(os_release: Path = Path("/etc/os-release")) -> System:
     return System(found.get("ID", "unknown"), version, os.geteuid() == 0)
 
 
-def pin_suite(suite: str, packages: Sequence[str], archive: str) -> None:
+def pin_suite(suite: str, packages: Sequence[str], archive: str, mirror: str = "") -> None:
     """Make `packages`, and nothing else, come from another Debian release.
 
     Priority 100 is below the release's own 500, so nothing is upgraded to `suite` by itself; 600 is above it.
+
+    Args:
+        suite: the release.
+        packages: that come from it.
+        archive: URL of Debian's archive.
+        mirror: root URL of a mirror that takes its place. Without one the source that an earlier run wrote stays: it
+            may name a mirror because nothing else is in reach.
     """
-    source = f"Types: deb\nURIs: {archive}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n"
+    path = ETC / "sources.list.d" / f"rlinf-npu-{suite}.sources"
+    if mirror or not path.exists():
+        uri = f"{mirror.rstrip('/')}/debian" if mirror else archive
+        _write(path, f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n")
     pin = f"Package: *\nPin: release n={suite}\nPin-Priority: 100\n\n"
     pin += f"Package: {' '.join(packages)}\nPin: release n={suite}\nPin-Priority: 600\n"
-    _write(ETC / "sources.list.d" / f"rlinf-npu-{suite}.sources", source)
     _write(ETC / "preferences.d" / f"rlinf-npu-{packages[0].replace('.', '-')}", pin)
+
+
+def is_installed(package: str) -> bool:
+    """True when dpkg has it."""
+    return run(("dpkg-query", "-W", "-f=${db:Status-Status}", package), seconds=10).out == "installed"
+
+
+def candidate(package: str) -> str:
+    """Return the upstream version that apt would install, empty when it knows none (its lists may be empty)."""
+    shown = run(("apt-cache", "policy", package), seconds=30, env={"LC_ALL": "C.UTF-8"})
+    found = re.search(r"^  Candidate: (?:\d+:)?(\d[\d.]*)", shown.out, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def install(packages: Sequence[str], say: Say, *, start_services: bool = True) -> None:

@@ -101,7 +101,7 @@ def resolve_base(
     """
     if kind not in ("auto", "cann", "sim"):
         raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
-    ensure_emulation(local.platform, say, engine=local.engine)
+    ensure_emulation(local.platform, say, engine=local.engine, mirror=network.apt)
     if kind != "sim":
         found, reasons = _find_cann(manifest, local, network, say, prober)
         if found:

@@ -3,13 +3,14 @@
 import platform as host
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 from imagekit import apt
 from imagekit.engine.model import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Platform, load_manifest
-from imagekit.process import Say, run
+from imagekit.process import Say, run, version_tuple
 
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 # O: the kernel opens the program, C: with its credentials, F: the interpreter is loaded now, so that it is there inside
@@ -28,36 +29,42 @@ ELF = {
 }
 
 
-def ensure_emulation(platform: Platform, say: Say, *, engine: Engine | None = None) -> None:
+def ensure_emulation(platform: Platform, say: Say, *, engine: Engine | None = None, mirror: str = "") -> None:
     """Make sure that programs of `platform` can run; set emulation up when we are root on Debian or Ubuntu.
 
     Args:
         platform: of the programs.
         say: gets what is done.
         engine: the engine that will run them, which may be on another machine; None for this machine.
+        mirror: root URL of a mirror of Debian's archive, empty for none.
 
     Raises:
-        Problem: they cannot run, and we may not change that.
+        Problem: they cannot run, or on a qemu that is too old for them, and we may not or cannot change that.
     """
     if platform.machine == (engine.arch if engine else host.machine()):
         return
-    if engine and _engine_emulates(platform, engine):
-        return
+    emulated = engine is not None and _engine_emulates(platform, engine)
     if engine and not engine.local:
+        if emulated:
+            return
         raise Problem(
             f"the engine at {engine.endpoint} cannot run {platform.name} programs: no emulation there",
-            f"there: `docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}`",
+            f"there: {_by_hand(platform)}",
         )
-    if is_registered(platform.machine):
+    oldest = load_manifest().engine.min_qemu
+    there = emulated or is_registered(platform.machine)
+    found = registered_version(platform.machine) if there else ""
+    if there and not is_older(found, oldest):
         return
     system = apt.read_system()
     if not (system.root and system.has_apt):
+        if there:
+            raise _too_old(platform, found, oldest)
         raise Problem(
             f"{platform.name} programs cannot run on this {host.machine()} machine: no emulation",
-            "as root: install qemu-user-static and register it, or run "
-            f"`docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}`",
+            f"as root: install qemu-user-static, {oldest} or newer, and register it, or run {_by_hand(platform)}",
         )
-    _set_up(platform, system, say)
+    _set_up(platform, system, found, oldest, mirror, say)
 
 
 def is_registered(machine: str) -> bool:
@@ -80,27 +87,100 @@ def _engine_emulates(platform: Platform, engine: Engine) -> bool:
     return bool(listed) and platform.name in re.split(r"[,\s]+", listed[1] if listed else "")
 
 
-def _set_up(platform: Platform, system: apt.System, say: Say) -> None:
+def registered_version(machine: str) -> str:
+    """Return the version of the qemu that the kernel starts for `machine`, empty when it does not say.
+
+    The kernel holds the file open, so its path tells nothing: tonistiigi/binfmt registers one out of an image, under
+    the name of the distribution's. So it is started, on a file of which only the beginning is there, and asked.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program"
+        program.write_bytes(_program(machine))
+        program.chmod(0o755)
+        return _version(run((str(program),), seconds=10, env={"QEMU_VERSION": "1"}).out)
+
+
+def is_older(version: str, oldest: str) -> bool:
+    """True when `version` is known and below `oldest`."""
+    return bool(version) and version_tuple(version) < version_tuple(oldest)
+
+
+def _program(machine: str) -> bytes:
+    return ELF[machine][0].encode("ascii").decode("unicode_escape").encode("latin-1")
+
+
+def _version(shown: str) -> str:
+    found = re.search(r"^qemu-\S+ version (\d[\d.]*)", shown, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _by_hand(platform: Platform) -> str:
+    return f"`docker run --privileged --rm tonistiigi/binfmt --install {platform.arch}` (Docker Hub, or a mirror of it)"
+
+
+def _too_old(platform: Platform, version: str, oldest: str) -> Problem:
+    """The kernel keeps what is registered under a name, so that goes first; without one it does no harm."""
+    remove = f"`docker run --privileged --rm tonistiigi/binfmt --uninstall qemu-{platform.machine}`"
+    return Problem(
+        f"qemu {version} is too old to run {platform.name} programs: it crashes far into a build, "
+        f"{oldest} or newer is needed",
+        f"{remove}, then {_by_hand(platform)}",
+    )
+
+
+def _set_up(platform: Platform, system: apt.System, registered: str, oldest: str, mirror: str, say: Say) -> None:
+    """Register a qemu that is new enough, installing it where the distribution has one."""
     say(f"{platform.name} needs emulation on this machine: installing qemu and registering it with the kernel.")
-    interpreter = _find_qemu(platform.machine)
+    if registered:
+        say(f"The qemu that is registered is {registered}; {oldest} or newer is needed.")
+    interpreter, version = _find_qemu(platform.machine, oldest)
     if not interpreter:
-        _install_qemu(system, say)
-        interpreter = _find_qemu(platform.machine)
+        offered = _offered(system)
+        if is_older(offered, oldest):
+            raise _too_old(platform, offered, oldest)
+        _install_qemu(system, mirror, say)
+        interpreter, version = _find_qemu(platform.machine, oldest)
     if not interpreter:
+        if version:
+            raise _too_old(platform, version, oldest)
         raise Problem(f"no qemu-{platform.machine} after installing it", "install qemu-user-static by hand")
     register(platform.machine, interpreter)
 
 
-def _find_qemu(machine: str) -> str | None:
-    return shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
+def _find_qemu(machine: str, oldest: str) -> tuple[str, str]:
+    """Return path and version of one that is new enough; without a path the version of one that is not."""
+    version = ""
+    for name in (f"qemu-{machine}-static", f"qemu-{machine}"):
+        if path := shutil.which(name):
+            version = _version(run((path, "--version"), seconds=10).out)
+            if not is_older(version, oldest):
+                return path, version
+    return "", version
 
 
-def _install_qemu(system: apt.System, say: Say) -> None:
-    """Debian 13's qemu-user is static; on Debian 12 it comes from there, because 12's 7.2 is too old for this set."""
-    if system.id == "debian" and system.version[:1] == (12,):
+def _from_newer(system: apt.System) -> bool:
+    """Debian 12's own qemu, 7.2, is too old."""
+    return system.id == "debian" and system.version[:1] == (12,)
+
+
+def _package(system: apt.System) -> str:
+    """Debian 13's qemu-user is static."""
+    return "qemu-user-static" if system.id == "ubuntu" else "qemu-user"
+
+
+def _offered(system: apt.System) -> str:
+    """What the machine's own sources offer, as far as apt knows without asking them: nothing is installed in vain."""
+    return "" if _from_newer(system) else apt.candidate(_package(system))
+
+
+def _install_qemu(system: apt.System, mirror: str, say: Say) -> None:
+    packages = [_package(system)]
+    if _from_newer(system):
+        # Debian 12's other packages of qemu, where they are here, would have to be removed: they come along
+        packages += [name for name in ("qemu-user-static", "qemu-user-binfmt") if apt.is_installed(name)]
         manifest = load_manifest()
-        apt.pin_suite(manifest.engine.debian_suite, ["qemu-user"], manifest.base.sim.archive)
-    apt.install(["qemu-user-static" if system.id == "ubuntu" else "qemu-user"], say)
+        apt.pin_suite(manifest.engine.debian_suite, packages, manifest.base.sim.archive, mirror)
+    apt.install(packages, say)
 
 
 def register(machine: str, interpreter: str) -> None:

@@ -169,6 +169,7 @@ class EngineSpec(Model):
     min_engine: Version
     min_buildx: Version
     min_compose: Version
+    min_qemu: Version
 
 
 class Mount(Model):

@@ -51,8 +51,7 @@ def _bring_up(manifest: Manifest, daemon: Daemon, system: apt.System, mirror: Mi
     spec = manifest.engine
     if _missing_parts():
         _refuse_install(spec, system)
-        archive = f"{mirror.apt}/debian" if mirror else manifest.base.sim.archive
-        _install(spec, system, archive, daemon, say)
+        _install(manifest, system, mirror, daemon, say)
     else:
         _refuse_start(system)
         say("A Docker engine is installed but not running: starting it.")
@@ -69,20 +68,21 @@ def _missing_parts() -> str:
     """What is not here: dockerd, or Debian's plugins beside Debian's dockerd. Another vendor's packages stay alone."""
     if not find_dockerd():
         return "No Docker engine on this machine"
-    debians = run(("dpkg-query", "-W", "-f=${db:Status-Status}", "docker.io"), seconds=10).out == "installed"
+    debians = apt.is_installed("docker.io")
     for plugin in ("buildx", "compose"):
         if debians and not run(("docker", plugin, "version"), seconds=10).ok:
             return f"docker {plugin} is missing"
     return ""
 
 
-def _install(spec: EngineSpec, system: apt.System, archive: str, daemon: Daemon, say: Say) -> None:
+def _install(manifest: Manifest, system: apt.System, mirror: Mirror | None, daemon: Daemon, say: Say) -> None:
+    spec = manifest.engine
     packages = names_for(spec, system)
     from_newer = system.id == "debian" and system.version[:1] == (12,)
     origin = f" from Debian {spec.debian_suite} (nothing else comes from there)" if from_newer else ""
     say(f"{_missing_parts()}: installing {', '.join(packages)}{origin}, then starting dockerd.")
     if from_newer:
-        apt.pin_suite(spec.debian_suite, packages, archive)
+        apt.pin_suite(spec.debian_suite, packages, manifest.base.sim.archive, mirror.apt if mirror else "")
     if daemon.under_systemd:  # there the package starts it, before we could hand it a configuration of our own
         daemon.write_system_config()
     # without the CA certificates the engine trusts no registry; on a minimal system nothing else brings them

@@ -340,6 +340,7 @@ def binfmt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "register").touch()
     monkeypatch.setattr(emulation, "BINFMT", folder)
+    monkeypatch.setattr(emulation, "registered_version", lambda _: "")  # what it says is in test_emulation.py
     return folder
 
 
@@ -369,6 +370,16 @@ def test_without_root_the_way_out_is_named(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(Problem, match=r"linux/arm64 programs cannot run on this .* no emulation; as root: .*qemu-user"):
         emulation.ensure_emulation(manifest.get_platform("arm64"), said, engine=ENGINE)
+
+
+def test_a_base_for_another_platform_takes_qemu_from_the_mirror(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(bases, "ensure_emulation", lambda *_, mirror, **__: asked.append(mirror))
+    fake.has(manifest.base.sim.image)
+    resolve_base(manifest, LocalImages(ENGINE, amd64), "sim", NetworkSettings(apt="https://m"), said, Prober(5))
+    assert asked == ["https://m"]
 
 
 def test_what_the_engine_emulates_already_is_left_as_it_is(
