@@ -97,7 +97,9 @@ def wheel_sha256(name: str, version: str, network: NetworkSettings) -> str:
     """
     url = f"{network.index or PYPI}/{name}/"
     try:
-        answer = requests.get(url, headers={"Accept": JSON}, timeout=30)
+        # of itself requests reads neither SSL_CERT_FILE nor the system's bundle
+        ca = str(network.ca) if network.ca else True
+        answer = requests.get(url, headers={"Accept": JSON}, timeout=30, verify=ca)
         answer.raise_for_status()
         files = answer.json()["files"]
     except (requests.RequestException, ValueError, KeyError) as error:

@@ -39,7 +39,8 @@ class NetworkSettings:
     Attributes:
         ca: PEM bundle that is trusted here, None when none was found.
         http_proxy, https_proxy, no_proxy: as in the environment, empty when unset.
-        index: package index that replaces PyPI (a mirror's, else the one this user configured), empty for PyPI.
+        index: package index that replaces PyPI (a mirror's, else the one this user configured), empty for PyPI;
+            without a slash at its end, because the names of packages are put behind it.
         apt: mirror's root URL that replaces the hosts of Debian's and Ubuntu's archives, empty for the originals.
         git_prefix: text put before https://github.com/ URLs, empty for none.
         repositories: the mirror's repositories of the vendor image, tried first.
@@ -76,7 +77,7 @@ class NetworkSettings:
             http_proxy=_either(environ, "http_proxy"),
             https_proxy=_either(environ, "https_proxy"),
             no_proxy=_either(environ, "no_proxy"),
-            index=mirror.pypi if mirror else _find_index(environ),
+            index=(mirror.pypi if mirror else _find_index(environ)).rstrip("/"),
             apt=mirror.apt if mirror else "",
             git_prefix=mirror.git_prefix if mirror else "",
             repositories=tuple(mirror.repositories) if mirror else (),

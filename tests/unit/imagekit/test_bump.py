@@ -1,7 +1,12 @@
 """A bump changes images.toml and the locks together, by the compatibility table, or changes nothing."""
 
+import http.server
 import json
 import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,11 +64,13 @@ def test_force_takes_an_unlisted_cann_and_says_so(manifest: Manifest) -> None:
     assert "labels say unlisted" in change.remarks[0]
 
 
+PAGE = {"files": [{"filename": "rlinf-0.3.1-py3-none-any.whl", "hashes": {"sha256": HASH}}]}
+
+
 @pytest.fixture
 def index(serve: Serve) -> NetworkSettings:
     """An index with one release of rlinf."""
-    page = {"files": [{"filename": "rlinf-0.3.1-py3-none-any.whl", "hashes": {"sha256": HASH}}]}
-    return NetworkSettings(index=f"http://{serve(lambda _: (200, json.dumps(page).encode()))}/simple")
+    return NetworkSettings(index=f"http://{serve(lambda _: (200, json.dumps(PAGE).encode()))}/simple")
 
 
 def test_rlinf_takes_the_hash_from_the_index(
@@ -74,6 +81,44 @@ def test_rlinf_takes_the_hash_from_the_index(
     assert change.values == {"versions.rlinf": "0.3.1", "rlinf.pypi_sha256": HASH, "rlinf.revision": "c" * 40}
     with pytest.raises(Problem, match=r"the package index has no rlinf-0\.9\.9-py3-none-any\.whl"):
         plan(manifest, "rlinf", "0.9.9", network=index)
+
+
+@pytest.fixture
+def tls_index(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """An index behind a certificate that no public authority has signed; its URL and that certificate."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, check=True, capture_output=True)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(PAGE).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield f"https://127.0.0.1:{server.server_port}/simple", certificate
+        server.shutdown()
+
+
+@pytest.mark.programs
+def test_the_index_is_asked_with_the_hosts_ca(tls_index: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "*")
+    url, certificate = tls_index
+    environ = {"PIP_INDEX_URL": url, "SSL_CERT_FILE": str(certificate)}
+    assert bump.wheel_sha256("rlinf", "0.3.1", NetworkSettings.from_host(environ=environ)) == HASH
+    with pytest.raises(Problem, match=r"does not say which wheels rlinf has \(SSLError\)"):
+        bump.wheel_sha256("rlinf", "0.3.1", NetworkSettings(index=url))
 
 
 @pytest.fixture

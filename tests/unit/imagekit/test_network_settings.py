@@ -93,6 +93,11 @@ def test_a_mirror_goes_before_the_users_own_index(bare: AddProgram, tmp_path: Pa
         assert f"APT_MIRROR={mirror.apt}\n" in paths["net"].read_text()
 
 
+def test_a_slash_at_the_end_of_a_mirrors_index_goes_too(bare: AddProgram, tmp_path: Path, manifest: Manifest) -> None:
+    mirror = manifest.mirrors["cn"].model_copy(update={"pypi": "https://m/simple/"})
+    assert NetworkSettings.from_host(mirror, environ={}, root=tmp_path).index == "https://m/simple"
+
+
 @pytest.mark.parametrize(
     ("environ", "index"),
     [
@@ -101,6 +106,7 @@ def test_a_mirror_goes_before_the_users_own_index(bare: AddProgram, tmp_path: Pa
             "https://corp/simple",
         ),
         ({"PIP_INDEX_URL": "https://pip/simple"}, "https://pip/simple"),
+        ({"PIP_INDEX_URL": "https://pip/simple/"}, "https://pip/simple"),  # else a package's page is simple//name/
         ({"PIP_INDEX_URL": "file:///opt/simple"}, ""),  # means nothing inside a build
         ({}, "https://configured/simple"),
     ],
