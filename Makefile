@@ -112,7 +112,7 @@ lock: venv ## resolve the Python sets again (UPGRADE=1 takes the newest versions
 	@$(BUILD) lock $(if $(UPGRADE),--upgrade)
 
 .PHONY: lock-apt
-lock-apt: venv ## record the newest versions of the system packages, for every architecture (one of them emulated: ten minutes)
+lock-apt: venv ## record the newest system packages, for every base and architecture (one of them emulated: ten minutes each)
 	@$(BUILD) lock-apt
 
 .PHONY: engine

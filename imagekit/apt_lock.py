@@ -5,6 +5,7 @@ nothing else, from a server that keeps the archive's state of the recorded day.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 from imagekit.errors import Problem
 from imagekit.files import write_changed
 from imagekit.manifest import ROOT, Manifest, Platform
+from imagekit.process import Say
 
+# Builds what installs packages, on a base (auto, cann, sim); returns the distribution and its packages' versions.
+Newest = Callable[[Platform, str], tuple[str, dict[str, str]]]
 FOLDER = ROOT / "images" / "common" / "apt"
 CHOICES = ("locked", "snapshot")
 RECORD = "apt-record"  # stage of a Dockerfile that holds dpkg's status and nothing else
@@ -92,6 +96,43 @@ def read_record(folder: Path) -> dict[str, str]:
         for name, version in installed(status.read_text(encoding="utf-8")).items():
             if found.setdefault(name, version) != version:
                 raise Problem(f"{name} is {found[name]} in one image and {version} in another", "run it again")
+    return found
+
+
+def plan_records(manifest: Manifest, base: str, folder: Path) -> list[tuple[Platform, str]]:
+    """Return platform and base of each record to be made: images.toml has one day for all, so all are made anew.
+
+    The simulated base's always; the vendor's, unless BASE=sim, where its image is in reach, and where there is a record
+    already in any case. The vendor's come first: that its image is out of reach shows before the long builds.
+
+    Raises:
+        Problem: a record that is there would stay, and be of another day.
+    """
+    vendors = {lock_path(manifest.base.cann.os, platform, folder): platform for platform in manifest.platform}
+    renewed = {lock_path(manifest.base.sim.os, platform, folder) for platform in manifest.platform}
+    renewed |= set(vendors) if base != "sim" else set()
+    if left := sorted(path.name for path in folder.glob("*.txt") if path not in renewed):
+        raise Problem(
+            f"{', '.join(left)} would not be recorded again, and be of another day than apt.date in images.toml",
+            "run it with BASE=cann where the vendor's image is in reach, or remove what is no longer used",
+        )
+    plan = [(where, "cann" if path.is_file() else base) for path, where in vendors.items() if base != "sim"]
+    return plan + [(platform, "sim") for platform in manifest.platform]
+
+
+def record(manifest: Manifest, base: str, newest: Newest, say: Say, folder: Path) -> dict[Path, dict[str, str]]:
+    """Return versions by package for each record that has to be written, all or none of them.
+
+    Raises:
+        Problem: one of them cannot be made.
+    """
+    found: dict[Path, dict[str, str]] = {}
+    for platform, kind in plan_records(manifest, base, folder):
+        if kind == "sim" and lock_path(manifest.base.sim.os, platform, folder) in found:
+            continue  # the vendor's image was out of reach
+        say(f"--- {platform.name}, BASE={kind}")
+        os, packages = newest(platform, kind)
+        found[lock_path(os, platform, folder)] = packages
     return found
 
 

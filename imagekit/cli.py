@@ -35,7 +35,7 @@ from imagekit.base import LocalImages, ResolvedBase, base_probes, resolve_base
 from imagekit.builder import Built, build_images, check_disk, run_bake, show
 from imagekit.errors import Problem
 from imagekit.files import write_changed
-from imagekit.manifest import MANIFEST, ROOT, Manifest, load_manifest
+from imagekit.manifest import MANIFEST, ROOT, Manifest, Platform, load_manifest
 from imagekit.network import NetworkSettings
 from imagekit.planner import SIM_DRIVER, bake, describe, write_inputs
 from imagekit.probe import Prober, probe_seconds
@@ -316,18 +316,19 @@ def lock(
 
 @app.command()
 def lock_apt(base: BaseOption = "", mirror: MirrorOption = "") -> None:
-    """Record the newest versions of the system packages for every architecture, and the day in images.toml."""
+    """Record the newest system packages of every distribution and architecture, and the day in images.toml."""
     manifest = load_manifest()
-    date, found = apt_lock.today(), {}
-    for platform in manifest.platform:
-        say(f"--- {platform.name}")
-        wanted = _wanted(manifest, platform.name, base, "pypi", "pypi", "lock", mirror, "", True)
-        os_name, packages = _newest_packages(manifest, replace(wanted, apt="newest"))
-        found[apt_lock.lock_path(os_name, platform)] = packages
+    wanted = _wanted(manifest, "", base, "pypi", "pypi", "lock", mirror, "", True)
+
+    def newest(platform: Platform, kind: str) -> tuple[str, dict[str, str]]:
+        where, native = lookup.pick_platform(manifest, platform.name)
+        return _newest_packages(manifest, replace(wanted, platform=where, native=native, base=kind, apt="newest"))
+
+    date = apt_lock.today()
     # The day is that of all records, so they change together.
-    for path, packages in found.items():
+    for path, packages in apt_lock.record(manifest, wanted.base, newest, say, apt_lock.FOLDER).items():
         apt_lock.write_lock(path, packages)
-        say(f"{path.relative_to(ROOT)}: {len(packages)} packages")
+        say(f"{path.name}: {len(packages)} packages")
     write_changed(MANIFEST, bump.rewrite(MANIFEST.read_text(encoding="utf-8"), {"apt.date": date}))
     say(f"images.toml: apt.date = {date}")
 

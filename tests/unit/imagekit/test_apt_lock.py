@@ -1,12 +1,14 @@
 """Versions of system packages: read from dpkg, written down, compared with what the Dockerfiles ask for."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from hostkit import Said
 
-from imagekit import apt_lock, lookup
+from imagekit import apt_lock, cli, lookup
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT, Manifest
+from imagekit.manifest import MANIFEST, ROOT, Manifest, Platform, load_manifest
 from imagekit.planner import bake
 
 STATUS = """\
@@ -93,3 +95,110 @@ def test_only_known_ways_to_take_packages() -> None:
 def test_an_archive_without_a_dated_server_stays(manifest: Manifest) -> None:
     assert manifest.apt.server("http://deb.debian.org/debian").endswith(f"/debian/{manifest.apt.date}")
     assert manifest.apt.server("http://archive.example/x") == "http://archive.example/x"
+
+
+DEBIAN, UBUNTU = ["debian12-arm64.txt", "debian12-amd64.txt"], ["ubuntu22.04-arm64.txt", "ubuntu22.04-amd64.txt"]
+
+
+class Builds:
+    """Builds that only pretend; `reach` names the platforms for which the vendor's image is there."""
+
+    def __init__(self, *reach: str) -> None:
+        self.reach, self.asked = reach, list[tuple[str, str]]()
+
+    def __call__(self, platform: Platform, base: str) -> tuple[str, dict[str, str]]:
+        self.asked.append((platform.arch, base))
+        if base == "cann" and platform.arch not in self.reach:
+            raise Problem("the CANN image is neither here nor in reach")
+        return "debian12" if base == "sim" or platform.arch not in self.reach else "ubuntu22.04", {"git": "1"}
+
+
+def record(manifest: Manifest, base: str, builds: Builds, folder: Path) -> list[str]:
+    return [path.name for path in apt_lock.record(manifest, base, builds, Said(), folder)]
+
+
+@pytest.mark.parametrize(
+    ("base", "reach", "there", "made"),
+    [
+        ("auto", ("arm64", "amd64"), DEBIAN, UBUNTU + DEBIAN),
+        ("cann", ("arm64", "amd64"), DEBIAN + UBUNTU, UBUNTU + DEBIAN),
+        ("auto", (), DEBIAN, DEBIAN),
+        ("sim", ("arm64", "amd64"), DEBIAN, DEBIAN),
+        ("auto", ("arm64",), DEBIAN, [UBUNTU[0], DEBIAN[1], DEBIAN[0]]),
+        ("auto", ("arm64", "amd64"), [*DEBIAN, UBUNTU[0]], UBUNTU + DEBIAN),
+    ],
+)
+def test_one_run_records_every_distribution(
+    manifest: Manifest, tmp_path: Path, base: str, reach: tuple[str, ...], there: list[str], made: list[str]
+) -> None:
+    for name in there:
+        (tmp_path / name).touch()
+    builds = Builds(*reach)
+    assert record(manifest, base, builds, tmp_path) == made
+    assert len(builds.asked) == len(made)  # ten minutes each
+
+
+@pytest.mark.parametrize(
+    ("base", "there", "why", "asked"),
+    [
+        ("sim", [*DEBIAN, UBUNTU[0]], r"ubuntu22\.04-arm64\.txt would not be recorded again.*; .*BASE=cann", []),
+        ("auto", [*DEBIAN, *UBUNTU], "CANN image is neither here nor in reach", [("arm64", "cann")]),
+        ("cann", DEBIAN, "CANN image is neither here nor in reach", [("arm64", "cann")]),
+        ("auto", [*DEBIAN, "debian11-amd64.txt"], r"debian11-amd64\.txt would not be recorded again", []),
+    ],
+)
+def test_a_record_that_cannot_be_made_again_stops_it_before_a_build(
+    manifest: Manifest, tmp_path: Path, base: str, there: list[str], why: str, asked: list[tuple[str, str]]
+) -> None:
+    for name in there:
+        (tmp_path / name).touch()
+    builds = Builds()
+    with pytest.raises(Problem, match=why):
+        record(manifest, base, builds, tmp_path)
+    assert builds.asked == asked
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what `lock-apt` writes, with a record of the vendor's distribution for one architecture."""
+    folder = Path(shutil.copytree(apt_lock.FOLDER, tmp_path / "apt"))
+    (folder / UBUNTU[0]).write_text("git=0\n")
+    monkeypatch.setattr(apt_lock, "FOLDER", folder)
+    monkeypatch.setattr(cli, "MANIFEST", Path(shutil.copy(MANIFEST, tmp_path / "images.toml")))
+    monkeypatch.setattr(apt_lock, "today", lambda: "20330102T030405Z")
+    return tmp_path
+
+
+def test_records_and_day_change_together(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = Builds("arm64", "amd64")
+
+    def newest(_: Manifest, wanted: lookup.Wanted) -> tuple[str, dict[str, str]]:
+        assert (wanted.apt, wanted.native) == (
+            "newest",
+            wanted.platform == lookup.pick_platform(load_manifest(), "")[0],
+        )
+        return builds(wanted.platform, wanted.base)
+
+    monkeypatch.setattr(cli, "_newest_packages", newest)
+    cli.lock_apt()
+    found = {path.name: apt_lock.read_lock(path) for path in (checkout / "apt").iterdir()}
+    assert found == {name: {"git": "1"} for name in DEBIAN + UBUNTU}
+    assert load_manifest(checkout / "images.toml").apt.date == "20330102T030405Z"
+
+
+def test_when_the_last_record_fails_nothing_is_written(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def newest(_: Manifest, wanted: lookup.Wanted) -> tuple[str, dict[str, str]]:
+        if (wanted.platform.arch, wanted.base) == ("amd64", "sim"):
+            raise Problem("no disk space left")
+        return Builds("arm64", "amd64")(wanted.platform, wanted.base)
+
+    before = {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()}
+    monkeypatch.setattr(cli, "_newest_packages", newest)
+    with pytest.raises(Problem, match="no disk space left"):
+        cli.lock_apt()
+    assert {path: path.read_bytes() for path in checkout.rglob("*") if path.is_file()} == before
+
+
+def test_a_word_that_is_no_base_is_refused_by_lock_apt_too(checkout: Path) -> None:
+    with pytest.raises(Problem, match="BASE='cuda' is not a base"):
+        cli.lock_apt(base="cuda")
