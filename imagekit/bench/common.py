@@ -1,6 +1,7 @@
 """What the parts of the bench share: a row of the result, medians, builds from a copy of the checkout."""
 
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -22,6 +23,7 @@ from imagekit.process import Say
 from imagekit.tags import SIM
 
 IMAGES = ROOT / "images"
+IN_STEP = "keep without_caches in imagekit/bench/common.py in step with it"
 
 
 @dataclass(frozen=True)
@@ -96,17 +98,37 @@ def simulated_run(manifest: Manifest, platform: Platform) -> tuple[list[str], st
     return options, built.reference
 
 
+def without_caches(dockerfile: str) -> str:
+    """Return rlinf-npu's Dockerfile without the caches that carry work from one build to the next.
+
+    Downloads, wheels that were built from source, bytecode: what it is compared with makes all of that anew as well.
+
+    Raises:
+        Problem: it has a cache that this does not know how to leave out.
+    """
+    text, steps = re.subn(r"^    --mount=type=cache,id=uv,\S+ \\\n", "", dockerfile, flags=re.MULTILINE)
+    # Without the mount uv's cache would be written into the layer.
+    text, settings = re.subn(r"(?<= )UV_LINK_MODE=copy", "UV_NO_CACHE=1 UV_LINK_MODE=copy", text)
+    text = re.sub(
+        r"^    --mount=type=cache,id=(bytecode|apt-lists|apt-archives),\S+ \\\n", "", text, flags=re.MULTILINE
+    )
+    text = text.replace(" --cache=/root/.cache/bytecode", "")
+    if left := next((line.strip() for line in text.splitlines() if "type=cache" in line or "--cache=" in line), ""):
+        raise Problem(f"images/rlinf-npu/Dockerfile has a cache that the bench does not know: {left}", IN_STEP)
+    if not steps or steps != settings:
+        raise Problem(
+            f"images/rlinf-npu/Dockerfile mounts uv's cache in {steps} steps and sets UV_LINK_MODE in {settings}",
+            IN_STEP,
+        )
+    return text
+
+
 @contextmanager
 def cold_dockerfile(folder: Path) -> Iterator[Path]:
-    """Write rlinf-npu's Dockerfile without its package cache: every download and unpacking happens again."""
-    text = (IMAGES / "rlinf-npu" / "Dockerfile").read_text(encoding="utf-8")
-    mount = "    --mount=type=cache,id=uv,target=/root/.cache/uv \\\n"
-    if mount not in text:
-        raise Problem("images/rlinf-npu/Dockerfile has no package cache to leave out", "keep bench.py in step with it")
+    """Write rlinf-npu's Dockerfile without its caches: everything is downloaded, unpacked and compiled again."""
     path = folder / "Dockerfile.cold"
-    path.write_text(
-        text.replace(mount, "").replace("export UV_LINK_MODE", "export UV_NO_CACHE=1 UV_LINK_MODE"), encoding="utf-8"
-    )
+    text = (IMAGES / "rlinf-npu" / "Dockerfile").read_text(encoding="utf-8")
+    path.write_text(without_caches(text), encoding="utf-8")
     yield path
 
 
