@@ -14,7 +14,7 @@ from imagekit import engine as engines
 from imagekit.errors import Problem
 from imagekit.lookup import git
 from imagekit.manifest import ROOT, load_manifest
-from imagekit.reproduce.builds import build_clone
+from imagekit.reproduce.builds import build_clone, check_unused
 from imagekit.reproduce.compare import differences
 from imagekit.reproduce.earlier import find_earlier
 from imagekit.reproduce.stored import Stored
@@ -42,6 +42,8 @@ def reproduce(
     limit: Annotated[int, typer.Option(envvar="LIMIT", min=1, help="How many differences are shown.")] = 1,
 ) -> None:
     """Build the chain twice from nothing, in two folders, and compare; half an hour."""
+    if keep:
+        check_unused(keep)
     engine = engines.ensure_engine(load_manifest(), say)
     if not engine.containerd_store:
         raise Problem(

@@ -14,7 +14,8 @@ from imagekit.reproduce.stored import Stored, read_layout
 def build_clone(folder: Path, layouts: Path, say: Say) -> dict[str, Stored]:
     """Clone HEAD to `folder`, build all images with --no-cache into `layouts`, return them by name, parent first.
 
-    The settings of `make image` (BASE, SOURCE, ...) apply, by the environment.
+    With --no-cache BuildKit also empties the steps' cache mounts: wheels and bytecode are made anew. `layouts` must be
+    unused (`check_unused`). The settings of `make image` (BASE, SOURCE, ...) apply, by the environment.
 
     Raises:
         Problem: this is no git checkout, or the build failed; its last lines have been said.
@@ -37,9 +38,32 @@ def source_from_there(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def layouts_in(folder: Path) -> dict[str, Stored]:
-    """Return the images that `build.py image --layouts` wrote, by name, parent first."""
-    found = {path.parent.name: read_layout(path.parent)[0] for path in folder.glob("*/index.json")}
+    """Return the images that `build.py image --layouts` wrote, by name, parent first.
+
+    Raises:
+        Problem: a layout holds more than one build: buildx adds to what is there.
+    """
+    found = {path.parent.name: _only_image(path.parent) for path in folder.glob("*/index.json")}
     return dict(sorted(found.items(), key=lambda item: len(item[1].layers)))
+
+
+def check_unused(folder: Path) -> None:
+    """Refuse a folder that holds layouts: buildx adds to their indexes, and what is compared would be an earlier build.
+
+    Raises:
+        Problem: it does, or it is no folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise Problem(f"KEEP={folder} is no folder", "name a new or empty one", usage=True)
+    if used := sorted((*folder.glob("index.json"), *folder.glob("*/index.json"))):
+        raise Problem(f"KEEP={folder} holds a build already: {used[0]}", "name a new or empty folder", usage=True)
+
+
+def _only_image(layout: Path) -> Stored:
+    images = read_layout(layout)
+    if len(images) > 1:
+        raise Problem(f"{layout} holds {len(images)} builds, and which one is meant is not to be seen", "build it anew")
+    return images[0]
 
 
 def _clone(folder: Path) -> None:
