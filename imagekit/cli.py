@@ -366,10 +366,14 @@ def run_bench(
     """Measure builds and recap as ratios in one run; half an hour per turn, builds from nothing included."""
     parts = bench.pick(only)
     manifest = load_manifest()
+    platform = bench.own_platform(manifest, os.environ.get("PLATFORM", ""))
     engine = engines.ensure_engine(manifest, say)
     network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
-    platform = lookup.pick_platform(manifest, "")[0]
-    bench.show(bench.run(manifest, engine, platform, network, say, repeat, parts), out)
+    report = bench.Report()
+    try:
+        bench.run(manifest, engine, platform, network, say, repeat, report.add, parts)
+    finally:
+        report.show(out)
 
 
 def main() -> None:

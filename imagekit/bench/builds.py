@@ -1,14 +1,23 @@
 """What builds cost: size, a change, the package step against bare uv."""
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from imagekit.bench.changes import change_rows, update_row
-from imagekit.bench.common import IMAGES, Row, build, built_tag, cold_dockerfile, copy_checkout, median, medians
+from imagekit.bench.common import (
+    IMAGES,
+    Add,
+    Row,
+    build,
+    built_tag,
+    cold_dockerfile,
+    copy_checkout,
+    docker,
+    median,
+    medians,
+)
 from imagekit.builder import unpacked_size
 from imagekit.engine import Engine
 from imagekit.locks import LOCKS
@@ -26,7 +35,7 @@ def packages_ours(manifest: Manifest, engine: Engine, base: str, secrets: dict[s
         "locks": LOCKS,
     }
     with cold_dockerfile(folder) as dockerfile:
-        command = [*engine.docker, "buildx", "build", "--target=packages", "--no-cache", "--output=type=cacheonly"]
+        command = ["buildx", "build", "--target=packages", "--no-cache", "--output=type=cacheonly"]
         command += [f"--file={dockerfile}", *(f"--build-context={name}={place}" for name, place in contexts.items())]
         command += [
             f"--build-arg=PYTHON_VERSION={manifest.versions.python}",
@@ -35,7 +44,7 @@ def packages_ours(manifest: Manifest, engine: Engine, base: str, secrets: dict[s
         ]
         command += [*(f"--secret=id={name},src={path}" for name, path in secrets.items()), str(IMAGES / "rlinf-npu")]
         begin = time.monotonic()
-        subprocess.run(command, env=os.environ | engine.env, check=True, capture_output=True)
+        docker(engine, *command)
         return time.monotonic() - begin
 
 
@@ -47,21 +56,19 @@ def packages_bare(manifest: Manifest, engine: Engine, base: str, secrets: dict[s
         f"uv venv -q -p /usr/local/python{manifest.versions.python}/bin/python3 /bare && date +%s.%N && "
         f"VIRTUAL_ENV=/bare uv pip install -q --no-deps --require-hashes -r /locks/{machine}.txt && date +%s.%N"
     )
-    command = [*engine.docker, "run", "--rm", "--tmpfs=/tmp:exec", "--env=UV_NO_CACHE=1", "--env=UV_COMPILE_BYTECODE=1"]
+    command = ["run", "--rm", "--tmpfs=/tmp:exec", "--env=UV_NO_CACHE=1", "--env=UV_COMPILE_BYTECODE=1"]
     command += ["--env=UV_LINK_MODE=copy", f"--volume={uv}:/usr/local/bin/uv:ro", f"--volume={LOCKS}:/locks:ro"]
     command += [f"--volume={secrets['ca']}:/run/secrets/ca:ro", f"--volume={secrets['net']}:/run/secrets/net:ro"]
     command += [f"--volume={IMAGES / 'common' / 'with-net'}:/usr/local/bin/with-net:ro"]
     command += ["--entrypoint=with-net", base, "sh", "-ec", script]
-    run = subprocess.run(command, env=os.environ | engine.env, check=True, capture_output=True, text=True)
-    begin, end = (float(line) for line in run.stdout.split()[-2:])
+    begin, end = (float(line) for line in docker(engine, *command).split()[-2:])
     return end - begin
 
 
 def build_rows(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int
-) -> list[Row]:
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int, add: Add
+) -> None:
     """Measure builds: size, no change, changes, what an update brings, the package step."""
-    rows = []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = Path(scratch) / "checkout"
         folder.mkdir()
@@ -72,13 +79,12 @@ def build_rows(
         base = built_tag(folder, platform, "cann-base")
         size = unpacked_size(engine, tag)
         budget = manifest.get_image("rlinf-npu").budget_mib
-        rows.append(
-            Row("image, unpacked", f"{size / 1e6:,.0f} MB", f"budget {budget} MiB", f"{size / (budget << 20):.2f}", "1")
-        )
+        ratio = f"{size / (budget << 20):.2f}"
+        add(Row("image, unpacked", f"{size / 1e6:,.0f} MB", f"budget {budget} MiB", ratio, "1"))
         seconds = median(lambda: build(folder), repeat, say, "no change")
-        rows.append(Row("no change", f"{seconds:.1f} s", "", "", "10 s"))
-        rows += change_rows(engine, platform, folder, say, repeat)
-        rows.append(update_row(manifest, engine, platform, folder, say))
+        add(Row("no change", f"{seconds:.1f} s", "", "", "10 s"))
+        change_rows(engine, platform, folder, say, repeat, add)
+        add(update_row(manifest, engine, platform, folder, say))
         with network.secrets() as secrets:
             ours, bare = medians(
                 ("our package step", lambda: packages_ours(manifest, engine, base, secrets, folder)),
@@ -86,5 +92,4 @@ def build_rows(
                 repeat,
                 say,
             )
-        rows.append(Row("packages, cold", f"{ours:.1f} s", f"bare uv {bare:.1f} s", f"{ours / bare:.2f} x", "1.3 x"))
-    return rows
+        add(Row("packages, cold", f"{ours:.1f} s", f"bare uv {bare:.1f} s", f"{ours / bare:.2f} x", "1.3 x"))

@@ -3,7 +3,6 @@
 import json
 import os
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from imagekit.bench.common import Row, build, built_tag, layers, median
+from imagekit.bench.common import Add, Row, build, built_tag, docker, layers, median
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.locks import LOCKS
@@ -107,36 +106,26 @@ def export_seconds(folder: Path) -> float:
 
 def copy_seconds(engine: Engine, tag: str) -> float:
     """Return the seconds of a plain copy of the Python packages, the bulk of the image, on the engine's disk."""
-    command = [*engine.docker, "run", "--rm", "--network=none", "--entrypoint=bash", tag, "-c"]
     script = 'begin=$EPOCHREALTIME; cp -a /opt/venv /copy; echo "$begin $EPOCHREALTIME"'
-    run = subprocess.run([*command, script], env=os.environ | engine.env, capture_output=True, text=True, check=True)
-    begin, end = (float(word) for word in run.stdout.split()[-2:])
+    said = docker(engine, "run", "--rm", "--network=none", "--entrypoint=bash", tag, "-c", script)
+    begin, end = (float(word) for word in said.split()[-2:])
     return end - begin
 
 
-def change_rows(engine: Engine, platform: Platform, folder: Path, say: Say, repeat: int) -> list[Row]:
+def change_rows(engine: Engine, platform: Platform, folder: Path, say: Say, repeat: int, add: Add) -> None:
     """Measure each kind of change `repeat` times, on a copy of the checkout that has been built."""
-    rows = []
     for change in changes(platform.machine):
         figures: list[Rebuilt] = []
         for turn in range(repeat):
             figures.append(rebuild(engine, platform, folder, change))
             say(f"  {change.label} {turn + 1}/{repeat}: {figures[-1].seconds:.1f} s, {figures[-1].new / 1e6:.1f} MB")
         seconds, new = statistics.median(f.seconds for f in figures), max(f.new for f in figures)
-        rows.append(Row(change.label, f"{seconds:.1f} s, {new / 1e6:.1f} MB new", "", "", change.target))
+        add(Row(change.label, f"{seconds:.1f} s, {new / 1e6:.1f} MB new", "", "", change.target))
         if change.label == LOCK_EDITED:
             export = statistics.median(f.export for f in figures)
             copy = median(lambda: copy_seconds(engine, built_tag(folder, platform)), repeat, say, "a plain copy")
-            rows.append(
-                Row(
-                    "export of the packages",
-                    f"{export:.1f} s",
-                    f"plain copy {copy:.1f} s",
-                    f"{export / copy:.2f} x",
-                    "1.5 x",
-                )
-            )
-    return rows
+            measured, against = f"{export:.1f} s", f"plain copy {copy:.1f} s"
+            add(Row("export of the packages", measured, against, f"{export / copy:.2f} x", "1.5 x"))
 
 
 def update_row(manifest: Manifest, engine: Engine, platform: Platform, folder: Path, say: Say) -> Row:

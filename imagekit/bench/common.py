@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -19,10 +20,12 @@ from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, Platform
 from imagekit.planner import SIM_DRIVER
-from imagekit.process import Say
+from imagekit.process import Say, run
 from imagekit.tags import SIM
 
 IMAGES = ROOT / "images"
+REPOSITORY = "rlinf-npu-bench"  # of the images that are made to be measured, and of no other
+REMOVAL_SECONDS = 120.0
 IN_STEP = "keep without_caches in imagekit/bench/common.py in step with it"
 
 
@@ -35,6 +38,9 @@ class Row:
     against: str
     result: str
     target: str
+
+
+Add = Callable[[Row], None]
 
 
 def copy_checkout(folder: Path) -> None:
@@ -57,10 +63,56 @@ def build(folder: Path) -> float:
         Problem: the build failed.
     """
     begin = time.monotonic()
-    run = subprocess.run([sys.executable, "build.py", "image"], cwd=folder, capture_output=True, text=True, check=False)
-    if run.returncode:
-        raise Problem(f"the build failed:\n{(run.stdout + run.stderr)[-2000:]}", "make image must work first")
+    done = run(("env", "--chdir", str(folder), sys.executable, "build.py", "image"))
+    if not done.ok:
+        raise Problem(f"the build failed:\n{(done.out + done.err)[-2000:]}", "make image must work first")
     return time.monotonic() - begin
+
+
+def docker(engine: Engine, *words: str) -> str:
+    """Run the engine's client to its end and return what it printed; with us it ends in good order.
+
+    A client that is just killed leaves the engine at work, and the image of an interrupted build may still get its tag.
+
+    Raises:
+        Problem: it failed.
+    """
+    done = run((*engine.docker, *words), env=engine.env)
+    if not done.ok:
+        said = (done.out + done.err)[-2000:]
+        raise Problem(f"docker {words[0]} failed in the bench:\n{said}", "make image must work first")
+    return done.out
+
+
+def remove_images(engine: Engine, say: Say) -> None:
+    """Remove the bench's own images. Another Ctrl-C waits for it: they are gigabytes that nobody would look for."""
+    kept = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        command = (
+            *engine.docker,
+            "image",
+            "ls",
+            "--format={{.Repository}}:{{.Tag}}",
+            f"--filter=reference={REPOSITORY}",
+        )
+        tags = run(command, env=engine.env, seconds=REMOVAL_SECONDS).out.split()
+        if not tags:
+            return
+        done = run((*engine.docker, "image", "rm", *tags), env=engine.env, seconds=REMOVAL_SECONDS)
+        if not done.ok:
+            say(f"not removed: {done.last_line}; docker image rm {' '.join(tags)}")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, kept)
+
+
+@contextmanager
+def own_images(engine: Engine, say: Say) -> Iterator[None]:
+    """Whatever happens in the block leaves none of the bench's images, nor does a bench before that was killed."""
+    remove_images(engine, say)
+    try:
+        yield
+    finally:
+        remove_images(engine, say)
 
 
 def layers(engine: Engine, tag: str) -> dict[str, int]:

@@ -1,14 +1,22 @@
 """Our cold build against the usual one: a single stage, one package after another."""
 
-import os
-import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from imagekit.bench.common import IMAGES, Row, built_tag, cold_dockerfile, medians
+from imagekit.bench.common import (
+    IMAGES,
+    REPOSITORY,
+    Add,
+    Row,
+    built_tag,
+    cold_dockerfile,
+    docker,
+    medians,
+    remove_images,
+)
 from imagekit.engine import Engine
-from imagekit.errors import Problem
 from imagekit.locks import LOCKS
 from imagekit.lookup import CACHE
 from imagekit.manifest import ROOT, Manifest, Platform
@@ -19,7 +27,7 @@ from imagekit.process import Say
 from imagekit.rlinf_source import resolve_source
 
 SEED_STYLE = ROOT / "bench" / "seed_style"
-TAG = "rlinf-npu-bench:seed-style"
+TAG = f"{REPOSITORY}:seed-style"
 
 
 def image_ours(
@@ -51,35 +59,38 @@ def build_cold(
         "rlinf-src": tree,
         "runtime-src": ROOT / "runtime",
     }
-    command = [*engine.docker, "buildx", "build", "--no-cache", "--provenance=false"]
+    command = ["buildx", "build", "--no-cache", "--provenance=false"]
     command += [f"--build-context={name}={place}" for name, place in contexts.items()]
     command += [f"--build-arg=PYTHON_VERSION={manifest.versions.python}"]
     command += [*(f"--secret=id={name},src={path}" for name, path in secrets.items()), *own]
     begin = time.monotonic()
-    done = subprocess.run(command, env=os.environ | engine.env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise Problem(f"a build of the bench failed:\n{done.stderr[-2000:]}", "make image must work first")
+    docker(engine, *command)
     return time.monotonic() - begin
 
 
 def seed_rows(
-    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int
-) -> list[Row]:
+    manifest: Manifest, engine: Engine, platform: Platform, network: NetworkSettings, say: Say, repeat: int, add: Add
+) -> None:
     """Measure our cold build against the usual single-stage Dockerfile; both on a base that is built already."""
     base = built_tag(ROOT, platform, "cann-base")
     prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     tree = resolve_source(manifest, manifest.defaults.source, None, network, CACHE, say, prober).path
-    try:
-        with tempfile.TemporaryDirectory(prefix="bench-") as scratch, network.secrets() as secrets:
-            folder = Path(scratch)
-            ours, seed = medians(
-                ("our image, cold", lambda: image_ours(manifest, engine, base, tree, secrets, folder)),
-                ("single stage, cold", lambda: image_seed_style(manifest, engine, base, tree, secrets)),
-                repeat,
-                say,
-            )
-    finally:
-        for tag in (TAG, f"{TAG}-ours"):
-            subprocess.run([*engine.docker, "rmi", tag], env=os.environ | engine.env, capture_output=True, check=False)
+
+    def cold(label: str, build: Callable[[], float]) -> tuple[str, Callable[[], float]]:
+        def measure() -> float:
+            seconds = build()
+            remove_images(engine, say)  # gigabytes; the next turn would have to replace them
+            return seconds
+
+        return label, measure
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as scratch, network.secrets() as secrets:
+        folder = Path(scratch)
+        ours, seed = medians(
+            cold("our image, cold", lambda: image_ours(manifest, engine, base, tree, secrets, folder)),
+            cold("single stage, cold", lambda: image_seed_style(manifest, engine, base, tree, secrets)),
+            repeat,
+            say,
+        )
     times = f"{seed / ours:.1f} x faster"
-    return [Row("image, cold", f"{ours:.1f} s", f"single stage, pip {seed:.1f} s", times, "3 x")]
+    add(Row("image, cold", f"{ours:.1f} s", f"single stage, pip {seed:.1f} s", times, "3 x"))

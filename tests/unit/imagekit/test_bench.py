@@ -1,5 +1,6 @@
 """What a bench can be asked for."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from imagekit.bench import PARTS, common, pick
+from imagekit import bench
+from imagekit.bench import PARTS, Report, check_needs, common, own_platform, pick
 from imagekit.bench import changes as bench_changes
 from imagekit.bench.changes import Change, changes, commented, edited
+from imagekit.bench.common import Add, Row
+from imagekit.engine import Engine
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT
+from imagekit.manifest import ROOT, load_manifest
+from imagekit.network import NetworkSettings
 
 
 def test_all_or_one() -> None:
@@ -115,3 +120,131 @@ def test_a_cache_that_is_not_known_is_no_cold_build(old: str, new: str, said: st
     assert old in warm
     with pytest.raises(Problem, match=said):
         common.without_caches(warm.replace(old, new))
+
+
+MANIFEST = load_manifest()
+HERE = own_platform(MANIFEST, "")
+
+
+def row(name: str) -> Row:
+    return Row(name, "1 s", "2 s", "0.5 x", "1 x")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    """An engine whose images are the lines of a file."""
+    docker, images, asked = tmp_path / "docker", tmp_path / "images", tmp_path / "asked"
+    docker.write_text(f"""#!/bin/sh
+echo "$*" >>{asked}
+case "$*" in
+"image ls "*) cat {images} ;;
+"image rm "*) shift 2; for tag; do sed -i "/^$tag\\$/d" {images}; done ;;
+"image inspect "*) grep -qxF "$3" {images} ;;
+esac
+""")
+    docker.chmod(0o755)
+    images.write_text("")
+    return Engine((str(docker),), {}, "unix:///x", "26.1", "0.13", "2.26", HERE.machine, True)
+
+
+def test_a_row_is_on_the_disk_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "reports" / "bench.json"
+    path.parent.mkdir()
+    path.write_text("of yesterday")
+    report = Report(path)
+    assert path.read_text() == "of yesterday"
+    for names in (["one"], ["one", "two"]):
+        report.add(row(names[-1]))
+        assert [found["name"] for found in json.loads(path.read_text())] == names
+
+
+@pytest.mark.programs
+@pytest.mark.parametrize("failure", [Problem("the build failed"), KeyboardInterrupt()])
+def test_what_ends_early_loses_no_row_and_leaves_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine, failure: BaseException
+) -> None:
+    """Also what an earlier bench has left: one that was killed could remove nothing."""
+    images = tmp_path / "images"
+    images.write_text("rlinf-npu-bench:of-yesterday\n")
+
+    def measure(*arguments: object) -> None:
+        assert images.read_text() == ""
+        images.write_text("rlinf-npu-bench:seed-style\nrlinf-npu-bench:seed-style-ours\n")
+        add: Add = arguments[-1]  # type: ignore[assignment]
+        add(row("first"))
+        raise failure
+
+    monkeypatch.setattr(bench, "check_needs", lambda *_: None)
+    monkeypatch.setattr(bench, "seed_rows", measure)
+    report = Report(tmp_path / "bench.json")
+    with pytest.raises(type(failure)):
+        bench.run(MANIFEST, engine, HERE, NetworkSettings(), print, 3, report.add, ("seed",))
+    assert [found["name"] for found in json.loads((tmp_path / "bench.json").read_text())] == ["first"]
+    assert images.read_text() == ""
+
+
+@pytest.mark.programs
+def test_an_interrupt_waits_for_the_images_to_be_removed(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "images").write_text("rlinf-npu-bench:seed-style\n")
+    docker = Path(engine.docker[0])
+    docker.write_text(
+        docker.read_text().replace("case ", 'case "$*" in "image rm"*) kill -INT $PPID; sleep 0.3;; esac\ncase ', 1)
+    )
+    script = """import signal, sys
+from imagekit.bench.common import remove_images
+from imagekit.engine import Engine
+signal.signal(signal.SIGINT, signal.default_int_handler)
+remove_images(Engine((sys.argv[1],), {}, "", "", "", "", "", True), print)
+"""
+    done = subprocess.run([sys.executable, "-c", script, docker], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("KeyboardInterrupt")
+    assert (tmp_path / "images").read_text() == ""
+
+
+@pytest.mark.programs
+def test_an_image_that_stays_is_said(tmp_path: Path, engine: Engine) -> None:
+    (tmp_path / "images").write_text("rlinf-npu-bench:seed-style\n")
+    docker = Path(engine.docker[0])
+    docker.write_text(docker.read_text().replace("shift 2;", "echo conflict >&2; exit 1;"))
+    said: list[str] = []
+    common.remove_images(engine, said.append)
+    assert said == ["not removed: conflict; docker image rm rlinf-npu-bench:seed-style"]
+
+
+@pytest.mark.programs
+def test_what_any_part_needs_is_looked_for_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    monkeypatch.setattr(bench, "debian_program", lambda *_: "/usr/bin/docker-registry")
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    monkeypatch.setattr(common, "ROOT", tmp_path)
+    for part in PARTS:
+        name = "recap_overhead" if part == "overhead" else f"{part}_rows"
+        monkeypatch.setattr(bench, name, lambda *_: pytest.fail("something was measured"))
+    with pytest.raises(Problem) as raised:
+        bench.run(MANIFEST, engine, HERE, NetworkSettings(), print, 3, lambda _: None)
+    said = "no simulated image has been built (for start, overhead); no image has been built (for seed)"
+    assert (raised.value.what, raised.value.fix) == (said, "make image BASE=sim and make image")
+    check_needs(MANIFEST, engine, HERE, print, ("build",))
+
+
+@pytest.mark.programs
+def test_an_image_that_the_engine_has_lost_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    record = {"images": {"cann-base": {"tags": ["cann-base:x", "cann-base:x-1"], "digest": "sha256:0"}}}
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / f"built-{HERE.arch}-sim.json").write_text(json.dumps(record))
+    with pytest.raises(Problem, match=r"cann-base:x-1 has been built, and is no longer in the engine \(for seed\)"):
+        check_needs(MANIFEST, engine, HERE, print, ("seed",))
+    (tmp_path / "images").write_text("cann-base:x-1\n")
+    check_needs(MANIFEST, engine, HERE, print, ("seed",))
+
+
+def test_another_machines_figures_are_not_measured_by_emulation() -> None:
+    other = next(found for found in MANIFEST.platform if found != HERE)
+    assert own_platform(MANIFEST, HERE.name) == HERE
+    with pytest.raises(Problem, match=f"PLATFORM={other.name}: figures of an emulated machine") as raised:
+        own_platform(MANIFEST, other.name)
+    assert raised.value.exit_code == 2
