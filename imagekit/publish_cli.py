@@ -10,8 +10,9 @@ from rich.table import Table
 from imagekit import engine as engines
 from imagekit import lookup
 from imagekit.carry.lockfile import record_release
+from imagekit.compose.record import written
 from imagekit.errors import Problem
-from imagekit.manifest import ROOT, Manifest, load_manifest
+from imagekit.manifest import ROOT, Manifest, Platform, load_manifest
 from imagekit.process import follow
 from imagekit.publish import chain, place, signing
 from imagekit.publish import index as indexes
@@ -30,7 +31,8 @@ ImageOption = Annotated[
 Names = Annotated[
     list[str] | None, typer.Argument(help="Images; none means all that are published.", show_default=False)
 ]
-BaseOption = Annotated[str, typer.Option(envvar="BASE", help="Which one, where both bases were built: cann | sim")]
+BaseOption = Annotated[str, typer.Option(envvar="BASE", help="As for the build: auto | cann | sim")]
+InstallerOption = Annotated[str, typer.Option(envvar="INSTALLER", help="As for the build: lock | upstream")]
 
 
 def _say(text: str) -> None:
@@ -49,38 +51,49 @@ def push(
     names: Names = None,
     platform: Annotated[str, typer.Option(envvar="PLATFORM", help="This machine's if empty.")] = "",
     base: BaseOption = "",
+    installer: InstallerOption = "",
 ) -> None:
-    """Push what was built as candidates; prints their digests and writes build/pushed-ARCH.json."""
+    """Push what was built last as candidates; prints their digests and writes build/pushed-ARCH.json."""
     manifest = load_manifest()
     arch = lookup.pick_platform(manifest, platform)[0].arch
+    chosen = names or manifest.publish.images
+    locals_ = [pushing.local_image(manifest, name, arch, base, installer, pushing.BUILD) for name in chosen]
     engine = _engine()
-    locals_ = [pushing.local_image(manifest, name, arch, base) for name in names or manifest.publish.images]
+    for local in locals_:
+        pushing.refuse_stale(engine, local)
     done = [pushing.push(manifest, engine, local, out) for local in locals_]
     pushing.remember(done, arch)
     _show_pushed(done)
 
 
 @app.command()
-def index(names: Names = None, base: BaseOption = "") -> None:
+def index(names: Names = None, base: BaseOption = "", installer: InstallerOption = "") -> None:
     """Build for every architecture, push the candidates and the index of them: one tag that any host can pull."""
     manifest = load_manifest()
     chosen = names or manifest.publish.images
     for name in chosen:  # a wrong name or REGISTRY is said now and not after an emulated build
         manifest.get_image(name)
         place.repository(manifest, name)
-    for platform in manifest.platform:
-        _say(f"--- {platform.name}")
-        command = [sys.executable, str(ROOT / "build.py"), "image", f"--platform={platform.name}"]
-        if not follow(command, lambda line: _say(f"  {line.rstrip()}")).ok:
-            raise Problem(f"the build for {platform.name} failed, see above", "nothing was pushed")
+    given = {"base": base, "installer": installer}
+    settings = [f"--{option}={value}" for option, value in given.items() if value]
+    built = [_build(platform, chosen, settings) for platform in manifest.platform]
     engine = _engine()
-    local = [[pushing.local_image(manifest, name, p.arch, base) for p in manifest.platform] for name in chosen]
-    for images in local:
+    for images in zip(*built, strict=True):  # the architectures of one image
         pushed = [pushing.push(manifest, engine, tag, out) for tag in images]
         _show_pushed(pushed)
         written, there = indexes.join(manifest, pushed), parse(pushed[0].reference)
         _say(f"index {there.tagged(written.tag)}: {written.platforms}")
         _say(f"INDEX={there.at(written.digest)}")
+
+
+def _build(platform: Platform, names: list[str], settings: list[str]) -> list[str]:
+    """Build for one platform; return the tags of `names`, as this very build has recorded them."""
+    _say(f"--- {platform.name}")
+    before = written(pushing.BUILD, platform.arch)
+    command = [sys.executable, str(ROOT / "build.py"), "image", *settings, f"--platform={platform.name}"]
+    if not follow(command, lambda line: _say(f"  {line.rstrip()}")).ok:
+        raise Problem(f"the build for {platform.name} failed, see above", "nothing was pushed")
+    return [pushing.just_built(name, platform.arch, before, pushing.BUILD) for name in names]
 
 
 def _show_pushed(done: list[pushing.Pushed]) -> None:

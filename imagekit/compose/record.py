@@ -1,7 +1,7 @@
 """Which image: the one that the build record names, so that nobody types a tag. Built here, pulled or loaded."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +28,10 @@ def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | 
     Raises:
         Problem: the record is not readable.
     """
-    path = folder / f"built-{arch}{suffix}.json"
+    path = _record(folder, arch, suffix)
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))["images"].get(name)
-        return None if entry is None else BuiltImage(entry["tags"][-1], entry["digest"], suffix == SIM)
+        return None if entry is None else BuiltImage(entry["tags"][-1], entry["digest"], suffix.endswith(SIM))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, IndexError):
@@ -45,6 +45,29 @@ def find_either(folder: Path, name: str, arch: str, suffixes: Sequence[str] = (R
         Problem: a record is not readable.
     """
     return next((found for suffix in suffixes if (found := find_built(folder, name, arch, suffix))), None)
+
+
+def find_newest(
+    folder: Path,
+    name: str,
+    arch: str,
+    suffixes: Sequence[str],
+    fits: Callable[[BuiltImage], bool] = lambda _: True,
+) -> BuiltImage | None:
+    """Return what was built last: of the records that `suffixes` mean, have the image and fit, the one written last.
+
+    Raises:
+        Problem: a record is not readable.
+    """
+    found = {suffix: built for suffix in suffixes if (built := find_built(folder, name, arch, suffix)) and fits(built)}
+    times = written(folder, arch)
+    return found[max(found, key=lambda suffix: times.get(suffix, 0))] if found else None
+
+
+def written(folder: Path, arch: str) -> dict[str, int]:
+    """Return when the records of an architecture were written, in nanoseconds, by what follows it in their names."""
+    stem = _record(folder, arch, "").stem
+    return {path.stem.removeprefix(stem): path.stat().st_mtime_ns for path in folder.glob(f"{stem}*.json")}
 
 
 def remember_image(
@@ -64,7 +87,7 @@ def remember_image(
     Returns:
         The record's file.
     """
-    path = folder / f"built-{platform.partition('/')[2]}{SIM if simulated else REAL}.json"
+    path = _record(folder, platform.partition("/")[2], SIM if simulated else REAL)
     try:
         images = json.loads(path.read_text(encoding="utf-8"))["images"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
@@ -75,3 +98,7 @@ def remember_image(
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return fresh.replace(path)
+
+
+def _record(folder: Path, arch: str, suffix: str) -> Path:
+    return folder / f"built-{arch}{suffix}.json"

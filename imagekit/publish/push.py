@@ -12,16 +12,18 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 from rich.console import Console
 
-from imagekit.compose.record import REAL, find_either
+from imagekit import installers, lookup
+from imagekit.compose.record import REAL, BuiltImage, find_built, find_newest, written
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
 from imagekit.publish import attachments, place, provenance, transfer
-from imagekit.publish.identity import Identity, from_inspect, identify, refuse_unfixed
+from imagekit.publish.identity import DIRTY, OCI, Identity, from_inspect, identify, refuse_unfixed
 from imagekit.registry import Altered, File, Reference, RegistryClient
-from imagekit.tags import SIM
+from imagekit.tags import SIM, UPSTREAM
 
 BUILD = ROOT / "build"
+SUFFIXES = {"auto": (REAL, SIM), "cann": (REAL, SIM), "sim": (SIM,)}  # of records; a stand-in's say -sim for BASE=cann
 
 
 @dataclass(frozen=True)
@@ -36,17 +38,75 @@ class Pushed:
     simulated: bool
 
 
-def local_image(manifest: Manifest, name: str, arch: str, base: str, folder: Path = BUILD) -> str:
-    """Return the tag of what `make image` built last; BASE chooses where both bases were built.
+def local_image(
+    manifest: Manifest, name: str, arch: str, base: str = "", installer: str = "", folder: Path = BUILD
+) -> str:
+    """Return the tag of what `make image` built last with these settings; BASE=auto takes the newer of both bases.
+
+    Args:
+        manifest: images.toml; says what an empty setting means, as it does for a build.
+        name: of the image.
+        arch: its architecture.
+        base: auto | cann | sim.
+        installer: lock | upstream.
+        folder: where the build records are.
 
     Raises:
-        Problem: nothing was built.
+        Problem: no such setting, or nothing was built with them.
     """
     manifest.get_image(name)
-    suffixes = {"sim": (SIM,), "cann": (REAL,)}.get(base, (REAL, SIM))
-    if found := find_either(folder, name, arch, suffixes):
+    base, by = base or manifest.defaults.base, installer or manifest.defaults.installer
+    if base not in SUFFIXES:
+        raise Problem(f"BASE={base!r} is not a base", f"use {', '.join(SUFFIXES)}", usage=True)
+    kind = UPSTREAM if installers.check_wanted(by, "git", "auto") == "upstream" else ""
+    suffixes = [kind + suffix for suffix in SUFFIXES[base]]
+    if found := find_newest(folder, name, arch, suffixes, lambda built: base in ("auto", _base(manifest, built))):
         return found.reference
-    raise Problem(f"{name} has not been built for {arch}", "make image")
+    settings = f"BASE={base} INSTALLER={by}"
+    raise Problem(f"{name} has not been built for {arch} with {settings}", f"make image {settings}")
+
+
+def _base(manifest: Manifest, built: BuiltImage) -> str:
+    """Which BASE leads to it: a simulated image with the vendor's distribution in its tag stands on a stand-in."""
+    return "cann" if not built.simulated or f"-{manifest.base.cann.os}-" in built.reference else "sim"
+
+
+def just_built(name: str, arch: str, before: Mapping[str, int], folder: Path = BUILD) -> str:
+    """Return the tag of what a build has made, by the one record that it has written.
+
+    Args:
+        name: of the image.
+        arch: its architecture.
+        before: `written` before that build.
+        folder: where the build records are.
+
+    Raises:
+        Problem: it wrote none, another build wrote one as well, or the image is not in it.
+    """
+    fresh = [suffix for suffix, when in written(folder, arch).items() if before.get(suffix) != when]
+    if len(fresh) != 1:
+        which = ", ".join(f"built-{arch}{suffix}.json" for suffix in fresh) or "none"
+        raise Problem(f"which build record for {arch} is this build's? New: {which}", "let no other build run beside")
+    if found := find_built(folder, name, arch, fresh[0]):
+        return found.reference
+    raise Problem(f"the build for {arch} made no {name}", "name an image of this base")
+
+
+def refuse_stale(engine: Engine, local: str) -> None:
+    """What is pushed has to be of this checkout: a record may be of last week.
+
+    A clean image stays its commit's when files are edited afterwards (each promotion edits images.lock). One of edited
+    files is taken for this checkout's if that has edited files too: its tag says -dirty, and no real one is promoted.
+
+    Raises:
+        Problem: it was built from another revision.
+    """
+    labels = _inspect(engine.client(seconds=None), local)["config"].get("Labels") or {}
+    made, here = labels.get(f"{OCI}.revision", "unknown"), lookup.our_revision()
+    if made not in (here, here.removesuffix(DIRTY)):
+        raise Problem(
+            f"{local} was built from revision {made}, this checkout is at {here}", "make image, with the same settings"
+        )
 
 
 def push(

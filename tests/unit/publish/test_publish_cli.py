@@ -1,8 +1,11 @@
 """The commands' words when they are called wrongly, and the order of the local pipeline."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -71,21 +74,23 @@ def test_an_index_of_no_image_of_ours_is_refused_before_anything_is_built(
 
 
 def test_a_build_that_fails_pushes_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], manifest: Manifest
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], manifest: Manifest, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.argv", ["build.py", "index"])
-    built: list[str] = []
+    platforms: list[str] = []
 
     def fails_for_the_second(command: list[str], _: object) -> Finished:
-        built.append(command[-1])
-        return Finished(len(built) - 1)
+        platforms.append(command[-1])
+        built(tmp_path, "-sim", 1, arch=command[-1].rpartition("/")[2])
+        return Finished(len(platforms) - 1)
 
+    monkeypatch.setattr(push, "BUILD", tmp_path)
     monkeypatch.setattr("imagekit.publish_cli.follow", fails_for_the_second)
     monkeypatch.setattr("imagekit.publish.push.push", lambda *_: pytest.fail("it was pushed"))
     with pytest.raises(SystemExit) as ended:
         cli.main()
     first, second = (platform.name for platform in manifest.platform)
-    assert (ended.value.code, built) == (1, [f"--platform={first}", f"--platform={second}"])
+    assert (ended.value.code, platforms) == (1, [f"--platform={first}", f"--platform={second}"])
     assert f"the build for {second} failed" in capsys.readouterr().err
 
 
@@ -109,19 +114,157 @@ def test_an_index_is_of_one_image_one_commit_and_one_base(manifest: Manifest) ->
 
 
 def test_nothing_built(manifest: Manifest, tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="has not been built"):
-        push.local_image(manifest, "rlinf-npu", "amd64", "", tmp_path)
+    with pytest.raises(Problem, match="has not been built for amd64 with BASE=auto INSTALLER=lock"):
+        push.local_image(manifest, "rlinf-npu", "amd64", folder=tmp_path)
     with pytest.raises(Problem, match="no image called"):
-        push.local_image(manifest, "nonsense", "amd64", "", tmp_path)
+        push.local_image(manifest, "nonsense", "amd64", folder=tmp_path)
+    with pytest.raises(Problem, match="BASE='x' is not a base"):
+        push.local_image(manifest, "rlinf-npu", "amd64", "x", folder=tmp_path)
+    with pytest.raises(Problem, match="INSTALLER='x' is not an installer"):
+        push.local_image(manifest, "rlinf-npu", "amd64", installer="x", folder=tmp_path)
 
 
-def test_base_chooses_what_is_pushed(manifest: Manifest, tmp_path: Path) -> None:
-    for suffix in ("", "-sim"):
-        entry = {"tags": [f"rlinf-npu:x{suffix}"], "digest": DIGEST, "size": 1}
-        record = {"images": {"rlinf-npu": entry}}
-        (tmp_path / f"built-amd64{suffix}.json").write_text(json.dumps(record), encoding="utf-8")
-    for base, tag in (("", "rlinf-npu:x"), ("cann", "rlinf-npu:x"), ("sim", "rlinf-npu:x-sim")):
-        assert push.local_image(manifest, "rlinf-npu", "amd64", base, tmp_path) == tag
+def built(folder: Path, suffix: str, day: int, os_name: str = "debian12", arch: str = "amd64") -> str:
+    """Write what a build would, on a day of 1970; return the immutable tag."""
+    tag = f"rlinf-npu:0.3.0-cann8.3.rc1-910b-{os_name}-py3.11-{day}{suffix}"
+    record = {"images": {"rlinf-npu": {"tags": ["rlinf-npu:moves", tag], "digest": DIGEST, "size": 1}}}
+    path = folder / f"built-{arch}{suffix}.json"
+    path.write_text(json.dumps(record), encoding="utf-8")
+    os.utime(path, (day * 86400, day * 86400))
+    return tag
+
+
+def test_the_base_chooses_what_is_pushed_and_auto_takes_the_newer(manifest: Manifest, tmp_path: Path) -> None:
+    real, simulated = built(tmp_path, "", 1, "ubuntu22.04"), built(tmp_path, "-sim", 2)
+    built(tmp_path, "-unfixed-sim", 3)  # made by every `make test`
+    for base, tag in (("", simulated), ("auto", simulated), ("cann", real), ("sim", simulated)):
+        assert push.local_image(manifest, "rlinf-npu", "amd64", base, folder=tmp_path) == tag
+    real = built(tmp_path, "", 3, "ubuntu22.04")
+    assert push.local_image(manifest, "rlinf-npu", "amd64", folder=tmp_path) == real
+
+
+def test_what_was_built_on_a_stand_in_is_what_base_cann_built(manifest: Manifest, tmp_path: Path) -> None:
+    built(tmp_path, "", 1, "ubuntu22.04")
+    stand_in = built(tmp_path, "-sim", 2, "ubuntu22.04")
+    for base in ("", "cann"):
+        assert push.local_image(manifest, "rlinf-npu", "amd64", base, folder=tmp_path) == stand_in
+    with pytest.raises(Problem, match="not been built for amd64 with BASE=sim"):
+        push.local_image(manifest, "rlinf-npu", "amd64", "sim", folder=tmp_path)
+
+
+def test_the_installer_chooses_what_is_pushed(manifest: Manifest, tmp_path: Path) -> None:
+    upstream, locked = built(tmp_path, "-upstream-sim", 1), built(tmp_path, "-sim", 2)
+    for installer, tag in (("upstream", upstream), ("lock", locked), ("", locked)):
+        assert push.local_image(manifest, "rlinf-npu", "amd64", "", installer, tmp_path) == tag
+
+
+def having(**revisions: str) -> Any:
+    """An engine with these images."""
+    attrs = {"Architecture": "amd64", "Os": "linux", "RootFS": {"Layers": []}}
+
+    def get(name: str) -> Any:
+        labels = {"org.opencontainers.image.revision": revisions[name.rpartition("-")[0].rpartition("-")[2]]}
+        return SimpleNamespace(attrs=attrs | {"Config": {"Labels": labels}})
+
+    return SimpleNamespace(client=lambda **_: SimpleNamespace(images=SimpleNamespace(get=get)))
+
+
+@pytest.mark.parametrize(
+    ("made", "here", "good"),
+    [
+        ("aaa", "aaa", True),
+        ("aaa", "aaa-dirty", True),  # its commit's all the same
+        ("aaa-dirty", "aaa-dirty", True),  # the candidate's tag says so, and no real one becomes a release
+        ("aaa-dirty", "aaa", False),  # made of files that are gone
+        ("aaa", "bbb", False),
+        ("unversioned", "unversioned", True),  # an archive without git
+    ],
+)
+def test_what_another_revision_built_is_not_pushed(
+    made: str,
+    here: str,
+    good: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["build.py", "push", "--platform=linux/amd64", "--base=sim"])
+    monkeypatch.setattr(push, "BUILD", tmp_path)
+    monkeypatch.setattr("imagekit.lookup.our_revision", lambda: here)
+    tag, pushed = built(tmp_path, "-sim", 7), list[str]()
+    monkeypatch.setattr("imagekit.publish_cli._engine", lambda: having(**{"7": made}))
+    monkeypatch.setattr(push, "remember", lambda *_: None)
+    monkeypatch.setattr("imagekit.publish_cli._show_pushed", lambda _: None)
+    monkeypatch.setattr(push, "push", lambda *given: pushed.append(given[2]))
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (pushed, ended.value.code) == (([tag], 0) if good else ([], 1))
+    if not good:
+        error, fix = capsys.readouterr().err.splitlines()
+        assert error == f"error: {tag} was built from revision {made}, this checkout is at {here}"
+        assert fix.startswith("  fix: make image")
+
+
+@pytest.fixture
+def indexing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    """`build.py index` with builds that write records only, and a push that takes note."""
+    seen = SimpleNamespace(folder=tmp_path, commands=[], pushed=[], writes=("-sim",))
+
+    def build(command: list[str], _: object) -> Finished:
+        seen.commands.append(command[2:])
+        arch = command[-1].rpartition("/")[2]
+        for suffix in seen.writes:
+            built(tmp_path, suffix, 5, arch=arch)
+        return Finished(0)
+
+    monkeypatch.setattr(push, "BUILD", tmp_path)
+    monkeypatch.setattr("imagekit.publish_cli.follow", build)
+    monkeypatch.setattr("imagekit.publish_cli._engine", lambda: None)
+    monkeypatch.setattr("imagekit.publish_cli._show_pushed", lambda _: None)
+    candidate = SimpleNamespace(reference=f"h.io/us/rlinf-npu@{DIGEST}")
+    monkeypatch.setattr(push, "push", lambda *given: seen.pushed.append(given[2]) or candidate)
+    monkeypatch.setattr(index, "join", lambda *_: index.Tagged("candidate", DIGEST, "both", ""))
+    return seen
+
+
+@pytest.mark.parametrize("suffix", ["", "-sim", "-upstream", "-upstream-sim"])
+def test_an_index_is_of_what_its_own_builds_made(
+    suffix: str, indexing: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else was built before, or says that it was built later."""
+    for arch in ("arm64", "amd64"):
+        for day, earlier in enumerate(("", "-sim", "-upstream", "-upstream-sim", "-unfixed-sim"), 10):
+            built(indexing.folder, earlier, day, arch=arch)
+    indexing.writes = (suffix,)
+    monkeypatch.setattr("sys.argv", ["build.py", "index"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert indexing.pushed == [f"rlinf-npu:0.3.0-cann8.3.rc1-910b-debian12-py3.11-5{suffix}"] * 2
+
+
+def test_an_indexs_builds_get_its_settings(indexing: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["build.py", "index", "--base", "sim", "--installer=upstream"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    platforms = [f"--platform={platform.name}" for platform in load_manifest().platform]
+    assert indexing.commands == [["image", "--base=sim", "--installer=upstream", name] for name in platforms]
+
+
+@pytest.mark.parametrize(("writes", "said"), [((), "New: none"), (("", "-sim"), "built-arm64-sim.json")])
+def test_an_index_does_not_guess_which_build_was_its_own(
+    writes: tuple[str, ...],
+    said: str,
+    indexing: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    indexing.writes = writes
+    monkeypatch.setattr("sys.argv", ["build.py", "index"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, indexing.pushed) == (1, [])
+    assert said in capsys.readouterr().err
 
 
 def test_who_builds() -> None:
