@@ -77,8 +77,10 @@ def index(names: Names = None, base: BaseOption = "", installer: InstallerOption
     given = {"base": base, "installer": installer}
     settings = [f"--{option}={value}" for option, value in given.items() if value]
     built = [_build(platform, chosen, settings) for platform in manifest.platform]
-    engine = _engine()
-    for images in zip(*built, strict=True):  # the architectures of one image
+    engine, by_image = _engine(), list(zip(*built, strict=True))  # the architectures of one image together
+    for images in by_image:  # nothing is pushed that cannot be joined
+        indexes.refuse_mixed(manifest, [pushing.identify_local(manifest, engine, tag) for tag in images])
+    for images in by_image:
         pushed = [pushing.push(manifest, engine, tag, out) for tag in images]
         _show_pushed(pushed)
         written, there = indexes.join(manifest, pushed), parse(pushed[0].reference)

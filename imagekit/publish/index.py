@@ -61,29 +61,41 @@ def join(
         client = RegistryClient.of(image, environ=environ, **client_options)
         there = client.manifest(image)
         found.append((identify(manifest, client.config(there)), there.descriptor))
-    refuse_mixed([identity for identity, _ in found])
+    refuse_mixed(manifest, [identity for identity, _ in found])
     entries = [entry_of(descriptor, identity.flavour.platform.name) for identity, descriptor in found]
     tag = found[0][0].candidate_index
     return write(client, parse(pushed[0].reference), tag, entries, lambda _: "")
 
 
-def refuse_mixed(identities: list[Identity]) -> None:
-    """An index has one image in several architectures: of one revision, on one kind of base, by one installer.
+def refuse_mixed(manifest: Manifest, identities: list[Identity]) -> None:
+    """An index has one image in several architectures: of one revision, RLinf, kind of base and installer.
+
+    Each architecture is built by itself: with SOURCE=auto and a server that answers at times, of different trees.
 
     Raises:
         Problem: it would not.
     """
-    kinds: dict[str, set[str]] = {
-        "images": {identity.name for identity in identities},
-        "revisions": {identity.revision for identity in identities},
-        "bases": {identity.flavour.base for identity in identities},
-        "installers": {identity.flavour.installer for identity in identities},
+    commit = "build both from one commit"
+    kinds: dict[str, tuple[set[str], str]] = {
+        "images": ({identity.name for identity in identities}, "name one image"),
+        "revisions": ({identity.revision for identity in identities}, commit),
+        "bases": ({identity.flavour.base for identity in identities}, "BASE=sim or BASE=cann for both"),
+        "installers": ({identity.flavour.installer for identity in identities}, "INSTALLER=lock or upstream for both"),
+        "RLinf": ({_rlinf(manifest, identity) for identity in identities}, "SOURCE=git or SOURCE=pypi for both"),
+        "compatibility": ({_label(manifest, identity, "compatibility") for identity in identities}, commit),
     }
-    for what, values in kinds.items():
+    for what, (values, fix) in kinds.items():
         if len(values) > 1:
-            raise Problem(
-                f"these are of different {what}: {', '.join(sorted(values))}",
-                "build both from one commit; BASE=sim or BASE=cann says on which base",
-            )
+            raise Problem(f"these are of different {what}: {', '.join(sorted(values))}", fix)
     if len({identity.arch for identity in identities}) < len(identities):
         raise Problem("two of these are for the same architecture", "build one for each")
+
+
+def _rlinf(manifest: Manifest, identity: Identity) -> str:
+    """Version, where it came from, and which state of that; of an image without RLinf its own version."""
+    source, revision = (_label(manifest, identity, f"rlinf.{what}") for what in ("source", "revision"))
+    return f"{identity.flavour.rlinf} ({source} {revision})"
+
+
+def _label(manifest: Manifest, identity: Identity, name: str) -> str:
+    return identity.labels.get(f"{manifest.project.label_prefix}.{name}") or "none"

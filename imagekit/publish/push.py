@@ -109,6 +109,15 @@ def refuse_stale(engine: Engine, local: str) -> None:
         )
 
 
+def identify_local(manifest: Manifest, engine: Engine, local: str) -> Identity:
+    """Return what an image in the engine says it is.
+
+    Raises:
+        Problem: not there, or not an image of ours.
+    """
+    return identify(manifest, _inspect(engine.client(seconds=None), local))
+
+
 def push(
     manifest: Manifest,
     engine: Engine,

@@ -100,17 +100,45 @@ def test_an_index_is_of_one_image_one_commit_and_one_base(manifest: Manifest) ->
         flavour = Flavour(**given, platform=manifest.platform[platform], native=True)  # type: ignore[arg-type]
         return Identity("rlinf-npu", flavour, True, "", {})
 
-    index.refuse_mixed([identity(), identity(1)])
+    index.refuse_mixed(manifest, [identity(), identity(1)])
     with pytest.raises(Problem, match="different revisions: abc, def"):
-        index.refuse_mixed([identity(), identity(1, revision="def")])
+        index.refuse_mixed(manifest, [identity(), identity(1, revision="def")])
     with pytest.raises(Problem, match="different bases: cann, sim"):
-        index.refuse_mixed([identity(), identity(1, base="cann")])
+        index.refuse_mixed(manifest, [identity(), identity(1, base="cann")])
     with pytest.raises(Problem, match="different installers"):
-        index.refuse_mixed([identity(), identity(1, installer="upstream")])
+        index.refuse_mixed(manifest, [identity(), identity(1, installer="upstream")])
     with pytest.raises(Problem, match="different images"):
-        index.refuse_mixed([identity(), replace(identity(1), name="cann-base")])
+        index.refuse_mixed(manifest, [identity(), replace(identity(1), name="cann-base")])
     with pytest.raises(Problem, match="the same architecture"):
-        index.refuse_mixed([identity(), identity()])
+        index.refuse_mixed(manifest, [identity(), identity()])
+
+
+@pytest.mark.parametrize(
+    ("version", "labels", "said"),
+    [
+        (
+            "0.3.0-ga4b6abe",
+            {"rlinf.source": "git"},
+            r"different RLinf: 0.3.0 \(pypi 0.3.0\), 0.3.0-ga4b6abe \(git 0.3.0\)",
+        ),
+        ("0.3.0", {"rlinf.revision": "0.3.1"}, r"different RLinf: 0.3.0 \(pypi 0.3.0\), 0.3.0 \(pypi 0.3.1\)"),
+        ("0.3.0", {"compatibility": "unlisted"}, "different compatibility: listed, unlisted"),
+    ],
+)
+def test_an_index_is_of_one_rlinf_and_one_promise(
+    version: str, labels: dict[str, str], said: str, manifest: Manifest
+) -> None:
+    """As when GitHub answered for one architecture only."""
+
+    def identity(platform: int, rlinf: str, **changes: str) -> Identity:
+        flavour = Flavour("sim", "debian12", rlinf, "abc", manifest.platform[platform], native=True)
+        known = {"rlinf.source": "pypi", "rlinf.revision": "0.3.0", "compatibility": "listed"} | changes
+        ours = {f"{manifest.project.label_prefix}.{name}": value for name, value in known.items()}
+        return Identity("rlinf-npu", flavour, True, "", ours)
+
+    index.refuse_mixed(manifest, [identity(0, "0.3.0"), identity(1, "0.3.0")])
+    with pytest.raises(Problem, match=said):
+        index.refuse_mixed(manifest, [identity(0, "0.3.0"), identity(1, version, **labels)])
 
 
 def test_nothing_built(manifest: Manifest, tmp_path: Path) -> None:
@@ -208,7 +236,7 @@ def test_what_another_revision_built_is_not_pushed(
 @pytest.fixture
 def indexing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     """`build.py index` with builds that write records only, and a push that takes note."""
-    seen = SimpleNamespace(folder=tmp_path, commands=[], pushed=[], writes=("-sim",))
+    seen = SimpleNamespace(folder=tmp_path, commands=[], compared=[], pushed=[], writes=("-sim",))
 
     def build(command: list[str], _: object) -> Finished:
         seen.commands.append(command[2:])
@@ -221,6 +249,8 @@ def indexing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace
     monkeypatch.setattr("imagekit.publish_cli.follow", build)
     monkeypatch.setattr("imagekit.publish_cli._engine", lambda: None)
     monkeypatch.setattr("imagekit.publish_cli._show_pushed", lambda _: None)
+    monkeypatch.setattr(push, "identify_local", lambda _, engine, tag: tag)
+    monkeypatch.setattr(index, "refuse_mixed", lambda _, tags: seen.compared.append(tags))
     candidate = SimpleNamespace(reference=f"h.io/us/rlinf-npu@{DIGEST}")
     monkeypatch.setattr(push, "push", lambda *given: seen.pushed.append(given[2]) or candidate)
     monkeypatch.setattr(index, "join", lambda *_: index.Tagged("candidate", DIGEST, "both", ""))
@@ -241,6 +271,20 @@ def test_an_index_is_of_what_its_own_builds_made(
         cli.main()
     assert ended.value.code == 0
     assert indexing.pushed == [f"rlinf-npu:0.3.0-cann8.3.rc1-910b-debian12-py3.11-5{suffix}"] * 2
+
+
+def test_what_cannot_be_joined_is_not_even_pushed(
+    indexing: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: Manifest, tags: list[str]) -> None:
+        raise Problem(f"{len(tags)} are mixed", "do not")
+
+    monkeypatch.setattr(index, "refuse_mixed", refuse)
+    monkeypatch.setattr("sys.argv", ["build.py", "index"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code, indexing.pushed) == (1, [])
+    assert "2 are mixed" in capsys.readouterr().err
 
 
 def test_an_indexs_builds_get_its_settings(indexing: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
