@@ -6,33 +6,35 @@ from typing import Any
 
 from imagekit.publish import attachments
 from imagekit.publish.evidence import Budget
+from imagekit.publish.last import Release
 from imagekit.publish.sbom import Package, packages
-from imagekit.registry import Manifest, NotFound, Reference, RegistryClient
+from imagekit.registry import Manifest, RegistryClient
 
 SHOWN = 40  # lines of difference
 
 
-def check(client: RegistryClient, image: Manifest, release: Reference, have: list[Package], ratio: float) -> Budget:
+def check(
+    client: RegistryClient, image: Manifest, release: Release | None, have: list[Package], ratio: float
+) -> Budget:
     """Compare the bytes that have to be transferred.
 
     Args:
         client: of the registry that both are in.
         image: under test.
-        release: tag of the last release for this architecture; there may be none yet.
+        release: the last one of its kind; there may be none yet.
         have: the image's packages.
         ratio: how much larger it may be.
     """
-    try:
-        last = client.for_platform(release, _platform(client, image))
-    except NotFound:
+    if release is None:
         return _budget("passed", image.size, None, "no release yet", [])
+    last, compared = release.image, f"{_times(image, release.image)} the last release, {release.tag}"
     if last.size <= 0 or image.size <= last.size * ratio:
-        return _budget("passed", image.size, last, f"{_times(image, last)} the last release", [])
-    place = release.at(last.descriptor.digest)
+        return _budget("passed", image.size, last, compared, [])
+    place = last.reference.at(last.descriptor.digest)
     before = attachments.newest_file(client, place, attachments.CYCLONEDX)
     changed = difference(packages(json.loads(before)), have) if before else ["the last release has no list of packages"]
     changed += layer_changes(layers(client, last), layers(client, image))
-    note = f"{image.size / 1e6:,.1f} MB is {_times(image, last)} the last release, {ratio} is allowed"
+    note = f"{image.size / 1e6:,.1f} MB is {compared}; {ratio} is allowed"
     return _budget("failed", image.size, last, note, changed[:SHOWN])
 
 
@@ -68,11 +70,6 @@ def layer_changes(before: Mapping[str, tuple[int, str]], after: Mapping[str, tup
 
 def _history(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(config.get("history") or [])
-
-
-def _platform(client: RegistryClient, image: Manifest) -> str:
-    config = client.config(image)
-    return f"{config.get('os')}/{config.get('architecture')}"
 
 
 def _versions(found: list[Package]) -> dict[tuple[str, str], list[str]]:

@@ -17,10 +17,22 @@ from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
 from imagekit.process import Say
-from imagekit.publish import attachments, budget, cache, evidence, place, sbom, scanners, signing, suites, transfer
+from imagekit.publish import (
+    attachments,
+    budget,
+    cache,
+    evidence,
+    last,
+    place,
+    sbom,
+    scanners,
+    signing,
+    suites,
+    transfer,
+)
 from imagekit.publish import vulnerabilities as judged
 from imagekit.publish.evidence import Evidence, SuiteRun
-from imagekit.publish.identity import Identity, identify, refuse_unfixed, releases
+from imagekit.publish.identity import Identity, identify, refuse_unfixed
 from imagekit.publish.sbom import Sbom
 from imagekit.registry import File, Reference, RegistryClient, digest_of
 from imagekit.registry import Manifest as ImageManifest
@@ -125,7 +137,7 @@ class Gate:
         listed: Sbom,
     ) -> Evidence:
         publish = self.manifest.publish
-        release = found.reference.tagged(releases(self.manifest, identity).arch_readable)
+        release = last.find(client, self.manifest, found, identity)
         packages = listed.packages
         scan = scanners.scan(listed.cyclonedx, packages, self.environ)
         seen = Evidence(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from imagekit.errors import Problem
-from imagekit.manifest import Manifest, Platform
+from imagekit.manifest import Installer, Manifest, Platform
 from imagekit.registry import canonical
 from imagekit.tags import Flavour, tags
 
@@ -54,6 +54,16 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What an image has in common with its releases before and after, whatever their versions."""
+
+    arch: str
+    chip: str
+    installer: Installer
+    simulated: bool
+
+
+@dataclass(frozen=True)
 class Releases:
     """Tags of a release: the readable one moves with every release, the immutable one names the revision.
 
@@ -85,19 +95,30 @@ def identify(manifest: Manifest, config: Mapping[str, Any]) -> Identity:
             raise Problem(
                 f"the image's {label} is {labels[label]}, images.toml says {want}", "publish it from its own revision"
             )
-    base = labels[f"{ours}.base"]
-    simulated = not (base == "cann" and labels.get(f"{ours}.simulated") == "false")
+    found = kind(manifest, config)
     flavour = Flavour(
-        base="sim" if simulated else "cann",
-        os=_os(manifest, labels, simulated),
+        base="sim" if found.simulated else "cann",
+        os=_os(manifest, labels, found.simulated),
         rlinf=labels[f"{OCI}.version"],
         revision=labels[f"{OCI}.revision"],
         platform=_platform(manifest, config),
         native=True,
         fixes=labels.get(f"{ours}.fixes", "") != "none",
-        installer="upstream" if labels.get(f"{ours}.installer") == "upstream" else "lock",
+        installer=found.installer,
     )
-    return Identity(name, flavour, simulated, content_hash(config), labels)
+    return Identity(name, flavour, found.simulated, content_hash(config), labels)
+
+
+def kind(manifest: Manifest, config: Mapping[str, Any]) -> Kind:
+    """Return an image's kind; of any state of images.toml, and simulated unless both of its labels say otherwise."""
+    labels: dict[str, str] = (config.get("config") or {}).get("Labels") or {}
+    ours = manifest.project.label_prefix
+    return Kind(
+        arch=str(config.get("architecture")),
+        chip=labels.get(f"{ours}.chip", ""),
+        installer="upstream" if labels.get(f"{ours}.installer") == "upstream" else "lock",
+        simulated=not (labels.get(f"{ours}.base") == "cann" and labels.get(f"{ours}.simulated") == "false"),
+    )
 
 
 def from_inspect(attrs: Mapping[str, Any]) -> dict[str, Any]:

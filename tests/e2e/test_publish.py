@@ -166,6 +166,23 @@ def test_an_image_that_has_grown_is_held_back_and_explained(publisher: Publisher
     assert any(line.startswith("+ layer 9.0 MB RUN") for line in seen.budget.difference)
 
 
+def test_an_image_of_new_versions_is_compared_with_the_last_release_too(publisher: Publisher) -> None:
+    """After `bump cann` and `bump rlinf`: images grow when versions change. A candidate is no release."""
+    first, before = publisher.publish(), publisher.manifest.versions.cann
+    oci, ours = "org__opencontainers__image", publisher.manifest.project.label_prefix.replace(".", "__")
+    versions = publisher.manifest.versions.model_copy(update={"cann": "9.9.rc1", "rlinf": "0.9.0"})
+    publisher.manifest = publisher.manifest.model_copy(update={"versions": versions})
+    new = {f"{oci}__version": "0.9.0", f"{ours}__cann": "9.9.rc1", f"{oci}__created": "2026-02-02T00:00:00Z"}
+    grown = publisher.push(publisher.build(run="head -c 9000000 /dev/urandom >/grown", **new))
+    seen, why_not = publisher.gate(grown)
+    assert [line.partition(":")[0] for line in why_not] == ["size"]
+    assert (seen.budget.last_digest, f"-cann{before}-" in seen.budget.note) == (first.digest, True)
+    second = publisher.publish(**new | {f"{oci}__revision": "fedcba987654"})
+    seen, _ = publisher.gate(grown)
+    assert (seen.budget.status, seen.budget.last_digest) == ("failed", second.digest)
+    assert "0.9.0-cann9.9.rc1" in seen.budget.note
+
+
 def test_a_simulated_image_is_never_a_release(publisher: Publisher) -> None:
     """Whatever its labels say half-heartedly: only `cann` and `false` together make a release."""
     prefix = publisher.manifest.project.label_prefix.replace(".", "__")

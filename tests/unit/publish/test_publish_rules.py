@@ -11,14 +11,36 @@ import pytest
 
 from imagekit.errors import Problem
 from imagekit.manifest import KnownVulnerability, Manifest, Waiver, load_manifest
-from imagekit.publish import budget, cache, evidence, scanners, signing, suites, transfer, vulnerabilities
+from imagekit.publish import (
+    attachments,
+    budget,
+    cache,
+    evidence,
+    last,
+    scanners,
+    signing,
+    suites,
+    transfer,
+    vulnerabilities,
+)
 from imagekit.publish.evidence import Evidence, SuiteRun
 from imagekit.publish.identity import content_hash, identify, refuse_unfixed, releases
 from imagekit.publish.junit import outcomes
 from imagekit.publish.place import by_digest, repository
 from imagekit.publish.sbom import Package, packages, words
 from imagekit.publish.scanners import Found, Scan
-from imagekit.registry import Altered, NotFound, Reference, Unauthorised, Unreachable, Untrusted, canonical
+from imagekit.registry import (
+    Altered,
+    Descriptor,
+    NotFound,
+    Reference,
+    RegistryClient,
+    Unauthorised,
+    Unreachable,
+    Untrusted,
+    canonical,
+)
+from imagekit.registry import Manifest as ImageManifest
 
 TODAY = date(2026, 11, 29)
 IMAGE = Reference("h.io", "us/rlinf-npu", "", "sha256:" + "a" * 64)
@@ -430,6 +452,82 @@ def test_difference() -> None:
     before = [Package("pypi", "a", "1"), Package("pypi", "gone", "1"), Package("deb", "same", "1")]
     after = [Package("pypi", "a", "2"), Package("pypi", "new", "1"), Package("deb", "same", "1")]
     assert budget.difference(before, after) == ["+ pypi new 1", "- pypi gone 1", "~ pypi a 1 -> 2"]
+
+
+class Shelf:
+    """A registry's repository: (configuration, bytes) by tag. One byte more is another image."""
+
+    def __init__(self, **images: tuple[dict[str, Any], int]) -> None:
+        self.images = {tag.replace("_", "-").replace("DOT", "."): image for tag, image in images.items()}
+
+    def tags(self, _: Reference) -> list[str]:
+        return [*self.images, "0.1-cann8.0-910b-debian12-py3.11-amd64", "sha256-" + "a" * 64]  # the first was deleted
+
+    def for_platform(self, reference: Reference, _: str) -> ImageManifest:
+        if reference.tag not in self.images:
+            raise NotFound("gone", "")
+        return self.image(reference, self.images[reference.tag][1])
+
+    def image(self, reference: Reference, size: int) -> ImageManifest:
+        layer = {"mediaType": "x", "digest": "sha256:" + "b" * 64, "size": size}
+        return ImageManifest(reference, Descriptor("x", f"sha256:{size:064}", 1), b"", {"layers": [layer]})
+
+    def config(self, manifest: ImageManifest) -> dict[str, Any]:
+        return next(config for config, size in self.images.values() if size == manifest.size)
+
+
+def test_the_last_release_is_found_whatever_its_versions(manifest: Manifest) -> None:
+    """After `bump cann`, `bump rlinf` or a new commit of RLinf the tags have another beginning."""
+
+    def made(day: int, arch: str = "amd64", **labels: str) -> dict[str, Any]:
+        return config(manifest, arch, **{"org.opencontainers.image.created": f"2026-01-{day:02}T00:00:00Z"} | labels)
+
+    def find(**releases: tuple[dict[str, Any], int]) -> str:
+        ours = config(manifest)
+        shelf = Shelf(candidate=(ours, 100), **releases)
+        client: RegistryClient = shelf  # type: ignore[assignment]
+        found = last.find(client, manifest, shelf.image(IMAGE, 100), identify(manifest, ours))
+        return found.tag if found else ""
+
+    here, old = "0.3.0_cann8DOT3DOTrc1_910b_ubuntu22DOT04_py3DOT11", {"OURS.cann": "8.2.rc1"}
+    earlier = {
+        "0.2.0_cann8DOT2DOTrc1_910b_ubuntu22DOT04_py3DOT11_amd64": (made(2, **old), 1),
+        "0.2.0_gabcdef0_cann8DOT2DOTrc1_910b_ubuntu22DOT04_py3DOT11_amd64": (made(3, **old), 2),
+        "0.2.0_cann8DOT1DOTrc1_910b_ubuntu22DOT04_py3DOT10_amd64": (made(1, **{"OURS.cann": "8.1.rc1"}), 3),
+    }
+    newest = "0.2.0-gabcdef0-cann8.2.rc1-910b-ubuntu22.04-py3.11-amd64"
+    assert find() == ""
+    assert find(**earlier) == newest
+    simulated = {"OURS.base": "sim", "OURS.simulated": "true"}
+    others = {
+        f"{here}_arm64": (made(9, "arm64"), 11),
+        f"{here}_amd64_sim": (made(9, **simulated), 12),
+        f"{here}_amd64_upstream": (made(9, **{"OURS.installer": "upstream"}), 13),
+        f"{here.replace('910b', 'a3')}_amd64": (made(9, **{"OURS.chip": "a3"}), 14),
+        f"{here}": (made(9), 15),  # an index
+        "candidate_0123456789ab_amd64": (made(9), 16),
+        f"candidate_{here}_amd64": (made(9), 17),
+        "1.0_cann9_910b_ubuntu22DOT04_py3DOT11_amd64": (made(9, **simulated), 18),  # labels go before a tag
+        f"{here}_amd64": (config(manifest), 100),  # the very image: it has been released already
+    }
+    assert find(**others) == ""
+    assert find(**earlier, **others) == newest
+    same = {f"{here}_amd64": (made(3), 20)}  # of one commit: the one of the same versions
+    assert find(**earlier | same) == "0.3.0-cann8.3.rc1-910b-ubuntu22.04-py3.11-amd64"
+
+
+@pytest.mark.parametrize(("size", "status"), [(105, "passed"), (106, "failed")])
+def test_the_budget_names_the_release_that_it_compares_with(
+    size: int, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf()
+    client: RegistryClient = shelf  # type: ignore[assignment]
+    monkeypatch.setattr(attachments, "newest_file", lambda *_: None)
+    monkeypatch.setattr(budget, "layers", lambda *_: {})
+    release = last.Release("0.2.0-x-amd64", shelf.image(IMAGE, 100))
+    found = budget.check(client, shelf.image(IMAGE, size), release, [], 1.05)
+    assert (found.status, found.last_size) == (status, 100)
+    assert "the last release, 0.2.0-x-amd64" in found.note
 
 
 def test_layer_changes() -> None:
