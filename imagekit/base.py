@@ -1,7 +1,8 @@
 """What the images stand on: the vendor's CANN image, or the Debian that the simulated one starts from.
 
-A local image with the vendor's name that says that it is simulated is a stand-in for it, such as tests make on the
-vendor's distribution. It takes that place in the chain, and what is built on it says so in every tag.
+An image with the vendor's name that says that it is simulated is a stand-in for it, such as tests make on the vendor's
+distribution; it may be here, or come from a registry. It takes that place in the chain, and what is built on it says so
+in every tag.
 """
 
 import json
@@ -15,7 +16,7 @@ from imagekit.engine.model import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import Manifest, Platform
 from imagekit.network import NetworkSettings
-from imagekit.probe import Probe, Prober, ProbeResult, manifest_of, probe_registry
+from imagekit.probe import Probe, Prober, ProbeResult, labels_of, manifest_of, probe_registry
 from imagekit.process import Pulse, Say, follow, run
 
 
@@ -157,21 +158,26 @@ def _find_cann(
     for reference in references:
         if here := local.find(reference):
             say(f"CANN image: {reference}, already here")
-            found = _cann(manifest, reference, here.digest, local=True)
-            if here.labels.get(f"{manifest.project.label_prefix}.simulated") != "true":
-                return found, ""
-            say("It says of itself that it is SIMULATED, a stand-in for the vendor's: tags end in -sim.")
-            return replace(found, kind="sim"), ""
+            return _honest(manifest, _cann(manifest, reference, here.digest, local=True), here.labels, say), ""
     results = _ask(prober, local.engine, references, say)
     for reference, result in zip(references, results, strict=True):
         if result.ok and (digest := _offered_digest(result, local.platform)):
-            return _cann(manifest, reference, digest, local=False), ""
+            found = _cann(manifest, reference, digest, local=False)
+            return _honest(manifest, found, labels_of(result, local.platform.name), say), ""
     return None, _reasons(results, local.platform)
 
 
 def _cann(manifest: Manifest, reference: str, digest: str, *, local: bool) -> ResolvedBase:
     context = {"cann": _context(reference, digest, local=local)}
     return ResolvedBase("cann", manifest.base.cann.os, reference, digest, context)
+
+
+def _honest(manifest: Manifest, found: ResolvedBase, labels: Mapping[str, str], say: Say) -> ResolvedBase:
+    """The name alone makes no vendor's image: what says of itself that it is simulated is taken at its word."""
+    if labels.get(f"{manifest.project.label_prefix}.simulated") != "true":
+        return found
+    say(f"{found.name} says of itself that it is SIMULATED, a stand-in for the vendor's: tags end in -sim.")
+    return replace(found, kind="sim")
 
 
 def _debian_names(manifest: Manifest, platform: Platform) -> tuple[str, str]:

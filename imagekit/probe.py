@@ -53,8 +53,8 @@ class ProbeResult:
 
 
 def probe_registry(engine: Engine, reference: str) -> Probe:
-    """Ask the registry for an image's manifest, through the client's own login and mirrors."""
-    argv = (*engine.docker, "buildx", "imagetools", "inspect", reference, "--format", "{{json .Manifest}}")
+    """Ask the registry for an image's manifest and configuration, through the client's own login and mirrors."""
+    argv = (*engine.docker, "buildx", "imagetools", "inspect", reference, "--format", "{{json .}}")
     return Probe(reference, argv, engine.env)
 
 
@@ -116,11 +116,28 @@ def probe_seconds(default: float, environ: Mapping[str, str] = os.environ) -> fl
 
 def manifest_of(result: ProbeResult) -> dict[str, Any]:
     """Return what a registry probe found: `digest`, and `manifests` with a `platform` each for an index."""
+    return _part(result, "manifest")
+
+
+def labels_of(result: ProbeResult, platform: str) -> dict[str, str]:
+    """Return the labels of what a registry probe found for `platform` (`linux/arm64`); none where it does not say.
+
+    buildx shows the configuration of a single image, and those of an index by their platforms.
+    """
+    image = _part(result, "image")
+    own = next(
+        (found for name, found in image.items() if f"{name}/".startswith(f"{platform}/")), None
+    )  # linux/arm64/v8
+    config = (own or image).get("config") or {}
+    return dict(config.get("Labels") or {})
+
+
+def _part(result: ProbeResult, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(result.output)
-    except ValueError:
+        part = json.loads(result.output)[name]
+    except (ValueError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return part if isinstance(part, dict) else {}
 
 
 def _ask_one(probe: Probe, seconds: float) -> ProbeResult:

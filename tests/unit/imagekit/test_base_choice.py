@@ -42,7 +42,7 @@ echo "$@" >> {self.log}
 key() {{ printf %s "$1" | tr / _; }}
 case "$*" in
 "image inspect --format {{{{json .}}}} "*) cat "{self.local}/$(key "$5")" 2>/dev/null || exit 1 ;;
-"buildx imagetools inspect "*) cat "{self.remote}/$(key "$4")" 2>/dev/null ||
+"buildx imagetools inspect "*" --format {{{{json .}}}}") cat "{self.remote}/$(key "$4")" 2>/dev/null ||
     {{ echo "ERROR: x: no such host" >&2; exit 1; }}
     ;;
 "create --pull never --platform linux/"*) [ -e "{self.local}/$(key "$6").${{5#linux/}}" ] && echo c0ffee ;;
@@ -63,8 +63,10 @@ esac""",
         if also:
             (self.local / f"{name}.{also}").touch()
 
-    def offers(self, reference: str, answer: object = INDEX) -> None:
-        (self.remote / reference.replace("/", "_")).write_text(json.dumps(answer))
+    def offers(self, reference: str, manifest: object = INDEX, image: object = None) -> None:
+        """As buildx shows it: nothing but what is known."""
+        answer = {"name": reference, "manifest": manifest, "image": image}
+        (self.remote / reference.replace("/", "_")).write_text(json.dumps({k: v for k, v in answer.items() if v}))
 
 
 @pytest.fixture
@@ -134,6 +136,56 @@ def test_a_remote_cann_image_is_pinned_by_digest_first_registry_first(
     base = resolve(manifest, "cann", amd64, said)
     assert base.contexts == {"cann": f"docker-image://{CANN}@sha256:1dex"}
     assert len([line for line in said if line.startswith("  probe ")]) == 3
+
+
+def configured(simulated: str, arch: str = "amd64") -> dict[str, object]:
+    return {"architecture": arch, "os": "linux", "config": {"Labels": {"ai.rlinf.npu.simulated": simulated}}}
+
+
+SINGLE = {"digest": "sha256:1dex", "mediaType": "application/vnd.oci.image.manifest.v1+json", "size": 7}
+BOTH = {"linux/amd64": configured("true"), "linux/arm64": configured("true", "arm64")}
+
+
+@pytest.mark.parametrize("kind", ["auto", "cann"])
+@pytest.mark.parametrize(("answer", "image"), [(SINGLE, configured("true")), (INDEX, BOTH)])
+def test_a_stand_in_at_a_registry_is_never_taken_for_the_vendors_image(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, kind: str, answer: object, image: object
+) -> None:
+    """A company's mirror, or a cache, under a name that the vendor's image is looked for by."""
+    fake.offers(QUAY, answer, image)
+    base = resolve(manifest, kind, amd64, said)
+    assert (base.kind, base.os, base.digest) == ("sim", "ubuntu22.04", "sha256:1dex")
+    assert base.contexts == {"cann": f"docker-image://{QUAY}@sha256:1dex"}
+    assert [line for line in said if QUAY in line and "SIMULATED" in line and "-sim" in line]
+    assert fake.log.read_text().count(f"imagetools inspect {QUAY} ") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "image"),
+    [
+        (
+            INDEX,
+            {"linux/amd64": configured("false"), "linux/arm64": configured("true", "arm64")},
+        ),  # the other one's label
+        (INDEX, {"linux/arm64": configured("true", "arm64")}),
+        (INDEX, {"linux/amd64": {"architecture": "amd64", "os": "linux", "config": {"Labels": None}}}),
+        (INDEX, {"linux/amd64": {"architecture": "amd64", "os": "linux"}}),
+        (INDEX, None),
+        (SINGLE, {"architecture": "amd64", "os": "linux", "config": {}}),
+        (SINGLE, None),
+    ],
+)
+def test_an_image_at_a_registry_that_does_not_say_simulated_is_the_vendors(
+    fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said, answer: object, image: object
+) -> None:
+    fake.offers(CANN, answer, image)
+    assert resolve(manifest, "cann", amd64, said).kind == "cann"
+
+
+@pytest.mark.parametrize("name", ["linux/arm64", "linux/arm64/v8"])
+def test_a_foreign_platforms_own_label_counts(fake: FakeDocker, manifest: Manifest, said: Said, name: str) -> None:
+    fake.offers(CANN, INDEX, {"linux/amd64": configured("false"), name: configured("true", "arm64")})
+    assert resolve(manifest, "cann", manifest.get_platform("arm64"), said).kind == "sim"
 
 
 def test_an_image_without_the_wanted_platform_does_not_count(

@@ -9,7 +9,17 @@ from hostkit import AddProgram, Serve
 
 from imagekit.engine import Engine
 from imagekit.errors import Problem
-from imagekit.probe import Probe, Prober, ask, manifest_of, probe_git, probe_index, probe_registry, probe_seconds
+from imagekit.probe import (
+    Probe,
+    Prober,
+    ask,
+    labels_of,
+    manifest_of,
+    probe_git,
+    probe_index,
+    probe_registry,
+    probe_seconds,
+)
 from imagekit.process import follow, run
 
 pytestmark = pytest.mark.programs
@@ -72,13 +82,16 @@ def test_a_registry_gives_digest_or_the_cause(programs: AddProgram) -> None:
         "docker",
         """
 case "$*" in
-"buildx imagetools inspect good --format {{json .Manifest}}") echo '{"digest": "sha256:abc"}' ;;
+"buildx imagetools inspect good --format {{json .}}")
+    echo '{"manifest": {"digest": "sha256:abc"}, "image": {"config": {"Labels": {"a": "b"}}}}'
+    ;;
 *) echo 'ERROR: failed to do request: Head "https://r/v2": dial tcp: lookup r: no such host' >&2; exit 1 ;;
 esac""",
     )
     good, bad = ask([probe_registry(ENGINE, "good"), probe_registry(ENGINE, "bad")], 5)
     assert (good.ok, manifest_of(good)["digest"]) == (True, "sha256:abc")
-    assert (bad.reason, manifest_of(bad)) == ("no such host", {})
+    assert labels_of(good, "linux/amd64") == {"a": "b"}
+    assert (bad.reason, manifest_of(bad), labels_of(bad, "linux/amd64")) == ("no such host", {}, {})
 
 
 def test_an_index_in_reach_refusing_and_absent(serve: Serve) -> None:
