@@ -98,7 +98,7 @@ def identify(manifest: Manifest, config: Mapping[str, Any]) -> Identity:
     found = kind(manifest, config)
     flavour = Flavour(
         base="sim" if found.simulated else "cann",
-        os=_os(manifest, labels, found.simulated),
+        os=os_of(manifest, labels, found.simulated),
         rlinf=labels[f"{OCI}.version"],
         revision=labels[f"{OCI}.revision"],
         platform=_platform(manifest, config),
@@ -119,6 +119,12 @@ def kind(manifest: Manifest, config: Mapping[str, Any]) -> Kind:
         installer="upstream" if labels.get(f"{ours}.installer") == "upstream" else "lock",
         simulated=not (labels.get(f"{ours}.base") == "cann" and labels.get(f"{ours}.simulated") == "false"),
     )
+
+
+def os_of(manifest: Manifest, labels: Mapping[str, str], simulated: bool) -> str:
+    """Return the distribution as tags have it; that of a stand-in with the vendor's name is the vendor's."""
+    cann = manifest.base.cann.os
+    return cann if not simulated or cann in labels.get(f"{OCI}.base.name", "") else manifest.base.sim.os
 
 
 def from_inspect(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,12 +168,6 @@ def _name(manifest: Manifest, labels: Mapping[str, str]) -> str:
         if image.title == title:
             return image.name
     raise Problem(f"its title is {title!r}: no image of images.toml", "build it with make image")
-
-
-def _os(manifest: Manifest, labels: Mapping[str, str], simulated: bool) -> str:
-    """As tags have it. A stand-in for the vendor's image has the vendor's name, and its distribution."""
-    cann = manifest.base.cann.os
-    return cann if not simulated or cann in labels.get(f"{OCI}.base.name", "") else manifest.base.sim.os
 
 
 def _platform(manifest: Manifest, config: Mapping[str, Any]) -> Platform:

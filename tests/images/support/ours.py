@@ -24,12 +24,12 @@ def own_steps(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def own_size(subject: Subject) -> int:
     """Return the unpacked bytes that are ours; on the simulated base everything is."""
     history = subjects.client().images.get(subject.id).history()
-    return sum(step["Size"] for step in (history if subject.simulated else own_steps(history)))
+    return sum(step["Size"] for step in (history if subject.all_ours else own_steps(history)))
 
 
 def own_layer_count(subject: Subject) -> int:
     """Return how many of the topmost layers are ours."""
-    if subject.simulated:
+    if subject.all_ours:
         return len(subject.attrs["RootFS"]["Layers"])
     return sum(step["Size"] > 0 for step in own_steps(subjects.client().images.get(subject.id).history()))
 
@@ -46,8 +46,11 @@ class LayerNames:
     def __init__(self, images: list[Subject]) -> None:
         """Own layers of `images` are wanted."""
         self._own = {image.id.removeprefix("sha256:"): own_layer_count(image) for image in images}
+        # The table of contents names an image by its configuration, which containerd's store knows it by as little as
+        # by an index. A child has more layers than its parent, so their number tells them apart.
+        self._by_number = {len(image.attrs["RootFS"]["Layers"]): own_layer_count(image) for image in images}
         self._layers: set[str] = set()
-        self._all = all(image.simulated for image in images)
+        self._all = all(image.all_ours for image in images)
         self.order: dict[str, list[str]] = {}  # image id -> layers, lowest first
 
     def look(self, entry: Entry) -> None:
@@ -57,13 +60,10 @@ class LayerNames:
         if entry.path.startswith(BLOBS):
             self._look_at_manifest(entry)
             return
-        counts = set(self._own.values())
         for image in json.loads(entry.data.read()):
             layers = image["Layers"]
-            name = image["Config"].rpartition("/")[2].removesuffix(".json")
-            self.order[name] = layers
-            count = self._own.get(name, max(counts))
-            self._layers.update(layers[len(layers) - count :])
+            self.order[image["Config"].rpartition("/")[2].removesuffix(".json")] = layers
+            self._layers.update(layers[len(layers) - self._by_number.get(len(layers), 0) :])
 
     def _look_at_manifest(self, entry: Entry) -> None:
         try:
@@ -84,7 +84,7 @@ class LayerNames:
 @functools.cache
 def own_files(subject: Subject) -> frozenset[str] | None:
     """Return the paths in our layers of `subject`, or None on the simulated base, where all are."""
-    if subject.simulated:
+    if subject.all_ours:
         return None
     names, found = LayerNames([subject]), set()
     for entry in entries(subjects.engine(), [subject.id]):

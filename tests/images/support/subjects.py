@@ -14,7 +14,7 @@ from imagekit import installers, lookup
 from imagekit.engine import Engine, find_engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
-from imagekit.publish.identity import from_inspect, identify, releases
+from imagekit.publish.identity import from_inspect, identify, os_of, releases
 from imagekit.tags import SIM, UNFIXED, UPSTREAM
 from tests.images.support.container import Container
 
@@ -99,6 +99,11 @@ class Subject:
     def simulated(self) -> bool:
         """True on the simulated base."""
         return self.label("simulated") == "true"
+
+    @property
+    def all_ours(self) -> bool:
+        """True on our simulated base. A base with the vendor's name, a stand-in's too, is not ours to judge."""
+        return os_of(manifest(), self.labels, self.simulated) == manifest().base.sim.os
 
     @property
     def upstream(self) -> bool:

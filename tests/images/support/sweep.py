@@ -25,6 +25,7 @@ class Sweep:
         hits: needles of this host and of the mirrors.
         ledger: sizes of all files.
         layers: image id -> its layers, lowest first.
+        bases: image id -> those of them that are not ours, of the vendor's base.
         newest: time and path of the newest file of each layer of ours.
     """
 
@@ -58,6 +59,7 @@ class Sweep:
         self.hits = [hit for hit in hits if not hit.layer or hit.layer in names]
         self.newest = [found for layer, found in newest.items() if layer in names]
         self.layers = names.order
+        self.bases = {image: [layer for layer in layers if layer not in names] for image, layers in names.order.items()}
 
 
 def is_cache(entry: Entry) -> bool:

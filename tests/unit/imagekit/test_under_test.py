@@ -1,10 +1,16 @@
 """Which images the image tests look at: what the last build should have made, whether it did or not."""
 
+import io
+import json
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from tests.images.support import subjects
+from tests.images.support import ours, subjects
+from tests.images.support.layers import Entry
+from tests.images.support.subjects import Subject
 
 ALL = ["cann-sim", "cann-base", "rlinf-npu"]
 
@@ -39,3 +45,15 @@ def test_only_a_base_that_is_not_ours_is_left_out(
 def test_without_a_build_all_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subjects, "record", lambda fixes=True: None)
     assert subjects.names() == ALL
+
+
+def test_a_bases_layers_are_not_taken_for_those_of_a_parent_of_fewer_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parent has two of its own, the child three more; the table of contents names both by configurations."""
+    own = {"parent": 2, "child": 5}
+    layers = {"parent": ["base1", "base2", "p1", "p2"], "child": ["base1", "base2", "p1", "p2", "c1", "c2", "c3"]}
+    monkeypatch.setattr(ours, "own_layer_count", lambda image: own[image.id])
+    images = [SimpleNamespace(id=name, attrs={"RootFS": {"Layers": layers[name]}}, all_ours=False) for name in own]
+    names = ours.LayerNames(cast("list[Subject]", images))
+    contents = [{"Config": f"blobs/sha256/config-of-{name}", "Layers": layers[name]} for name in own]
+    names.look(Entry("", "manifest.json", True, 0, io.BytesIO(json.dumps(contents).encode())))
+    assert [layer for layer in layers["child"] if layer in names] == ["p1", "p2", "c1", "c2", "c3"]
