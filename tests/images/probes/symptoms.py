@@ -1,7 +1,7 @@
 # ruff: noqa: PLW1510  # each symptom imports what it needs; a failing program is what is being looked at
 """Provoke one documented symptom of upstream's CUDA-only code, with RLinf's own code; argument: its name.
 
-Prints what a user would see: the last line is {"seen": text}.
+Prints what a user would see: the last line is {"seen": text}. The caller has a time limit, which fits the machine.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def worker_set_device():
     module = importlib.import_module("rlinf.workers.sft.fsdp_cfg_worker")
     module.Worker.__init__ = module.FSDPModelManager.__init__ = lambda self, *_: None
     module.FSDPCfgWorker._world_size, module.FSDPCfgWorker._rank = 1, 0
-    module.HybridComponentPlacement = stop
+    module.Cluster = module.HybridComponentPlacement = stop  # whatever comes first; Ray itself is not at issue
     config = type("Config", (), {"actor": None})()
     try:
         module.FSDPCfgWorker(config)
@@ -67,7 +67,6 @@ def nccl():
         [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=29611", str(path)],
         capture_output=True,
         text=True,
-        timeout=120,
     )
     told = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("backend") or "Error:" in line]
     return told[0] if told else f"exit code {done.returncode}: {done.stderr[-500:]}"
@@ -115,7 +114,7 @@ def tensorflow():
     code = "import rlinf\nfrom transformers.image_transforms import center_crop\nprint('imported')"
     env = {**os.environ, "PYTHONPATH": folder + ":" + os.environ.get("PYTHONPATH", "")}
     env.pop("USE_TF", None)  # the image sets it too; the fix has to do without
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     if done.returncode < 0:
         return f"the process dies of signal {-done.returncode}"
     return done.stdout.strip() or done.stderr[-300:]
@@ -128,7 +127,7 @@ def gpus_one():
         (folder / name).write_text("#!/bin/sh\n")
         (folder / name).chmod(0o755)
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", SCRIPT, "any"], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", SCRIPT, "any"], env=env, capture_output=True, text=True)
     return next((line.strip() for line in done.stdout.splitlines() if "GPUs:" in line), done.stderr[-300:])
 
 
@@ -141,9 +140,7 @@ def exit_code():
     subprocess.run(["cp", "-r", "/opt/rlinf", str(script)], check=True)
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     run = script / "examples/offline_rl/advantage_labeling/recap/run_value_sft.sh"
-    done = subprocess.run(
-        ["bash", str(run), "recap_value_model_sft"], env=env, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(["bash", str(run), "recap_value_model_sft"], env=env, capture_output=True, text=True)
     return f"exit code {done.returncode}"
 
 
