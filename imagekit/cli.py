@@ -107,7 +107,7 @@ def _wanted(
     torch: str,
     installer: str,
     mirror: str,
-    use_mirrors: str,
+    use_mirrors: str | None,
     fixes: bool,
     no_cache: bool = False,
     apt: str = "",
@@ -318,7 +318,7 @@ def lock(
 def lock_apt(base: BaseOption = "", mirror: MirrorOption = "") -> None:
     """Record the newest system packages of every distribution and architecture, and the day in images.toml."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, "", base, "pypi", "pypi", "lock", mirror, "", True)
+    wanted = _wanted(manifest, "", base, "pypi", "pypi", "lock", mirror, None, True)
 
     def newest(platform: Platform, kind: str) -> tuple[str, dict[str, str]]:
         where, native = lookup.pick_platform(manifest, platform.name)

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from imagekit import mirrors
 from imagekit.base import ResolvedBase
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Installer, Manifest, Mirror, Platform
@@ -44,19 +45,15 @@ def pick_platform(manifest: Manifest, name: str) -> tuple[Platform, bool]:
     return wanted, wanted == here
 
 
-def pick_mirror(manifest: Manifest, name: str, use_mirrors: str = "") -> Mirror | None:
-    """Return the mirrors called `name`; USE_MIRRORS=1 means the first of them.
+def pick_mirror(manifest: Manifest, name: str, use_mirrors: str | None = None) -> Mirror | None:
+    """Return the mirrors called `name`; without a name USE_MIRRORS=1, here or in the environment, means the first.
 
     Raises:
         Problem: no such set of mirrors.
     """
-    if not name and use_mirrors not in ("", "0"):
-        name = next(iter(manifest.mirrors))
-    if not name:
-        return None
-    if name not in manifest.mirrors:
-        raise Problem(f"no mirrors called {name!r}", f"known: {', '.join(manifest.mirrors)}", usage=True)
-    return manifest.mirrors[name]
+    asked = os.environ.get("USE_MIRRORS", "") if use_mirrors is None else use_mirrors
+    picked = mirrors.pick(name, asked, manifest.mirrors)
+    return manifest.mirrors[picked] if picked else None
 
 
 @cache

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from imagekit import mirrors
 from imagekit.errors import Problem
 from imagekit.network import find_ca
 from imagekit.process import run
@@ -49,13 +50,8 @@ def mirrored_index(name: str, use_mirrors: str, manifest: Path = MANIFEST) -> st
         Problem: no such set of mirrors.
     """
     known = tomllib.loads(manifest.read_text(encoding="utf-8"))["mirrors"]
-    if not name and use_mirrors not in ("", "0"):
-        name = next(iter(known))
-    if not name:
-        return ""
-    if name not in known:
-        raise Problem(f"no mirrors called {name!r}", f"known: {', '.join(known)}", usage=True)
-    return str(known[name]["pypi"])
+    picked = mirrors.pick(name, use_mirrors, known)
+    return str(known[picked]["pypi"]) if picked else ""
 
 
 def _is_set(configured: str, name: str) -> bool:

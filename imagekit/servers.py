@@ -36,7 +36,7 @@ def main() -> None:
     """Print them, one in a line; MIRROR and USE_MIRRORS mean what they mean for a build."""
     try:
         manifest = load_manifest()
-        mirror = pick_mirror(manifest, os.environ.get("MIRROR", ""), os.environ.get("USE_MIRRORS", ""))
+        mirror = pick_mirror(manifest, os.environ.get("MIRROR", ""))
         print("\n".join(server_urls(manifest, NetworkSettings.from_host(mirror))))
     except Problem as problem:
         print(f"error: {problem.what}\n  fix: {problem.fix}", file=sys.stderr)

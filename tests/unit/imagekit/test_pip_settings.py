@@ -29,6 +29,14 @@ esac
 MakeVenv = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.parametrize(("value", "name"), [("1", "cn"), ("0", None), ("", None)])
+def test_every_command_reads_use_mirrors(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch, value: str, name: str | None
+) -> None:
+    monkeypatch.setenv("USE_MIRRORS", value)
+    assert lookup.pick_mirror(manifest, "") == (manifest.mirrors[name] if name else None)
+
+
 @pytest.mark.parametrize(("name", "use_mirrors"), [("", ""), ("", "0"), ("", "1"), ("cn", ""), ("cn", "0")])
 def test_the_mirrors_are_those_of_a_build(manifest: Manifest, name: str, use_mirrors: str) -> None:
     picked = lookup.pick_mirror(manifest, name, use_mirrors)
