@@ -76,7 +76,7 @@ test-smoke: venv ## the four training steps inside the built image
 	@$(PYTEST) tests/images -q -m smoke --require-images --junitxml=$(REPORTS)/smoke.xml
 
 .PHONY: test-e2e
-test-e2e: venv ## whole chains: docker compose up on simulated cards, and its drills (half an hour; INSTALLER=upstream for real where GitHub answers: half an hour more)
+test-e2e: venv ## whole chains: docker compose up on simulated cards, and its drills (an hour with BASE=cann on Ubuntu; INSTALLER=upstream for real where GitHub answers: half an hour more)
 	@$(PYTEST) tests/e2e -q -m e2e --junitxml=$(REPORTS)/e2e.xml
 
 .PHONY: reproduce
