@@ -52,13 +52,14 @@ def silent_cpu():
 def nccl():
     """Two processes of step 3, started as its script does, with the configuration that it ships."""
     code = (
-        "import sys, yaml; sys.path[:0] = ['/opt/rlinf']\n"
+        "import os, sys, yaml; sys.path[:0] = ['/opt/rlinf']\n"
         "from rlinf.data.process.distributed import setup_distributed, cleanup_distributed\n"
         "cfg = yaml.safe_load(open('/opt/rlinf/examples/offline_rl/config/recap_compute_advantages.yaml'))\n"
         "rank, size, device = setup_distributed(cfg)\n"
         "import torch, torch.distributed as dist\n"
         "t = torch.ones(1, device=device); dist.all_reduce(t)\n"
-        "print('backend', dist.get_backend(), 'sum', int(t.item()), 'device', device.partition(':')[0], flush=True)\n"
+        "seen = f'backend {dist.get_backend()} sum {int(t.item())} device {device.partition(\":\")[0]}'\n"
+        "os.write(1, (seen + '\\n').encode())\n"  # at once: print writes in pieces, and both processes write
         "cleanup_distributed()\n"
     )
     path = Path(tempfile.mkdtemp(), "two.py")
