@@ -158,7 +158,7 @@ def without_caches(dockerfile: str) -> str:
     Raises:
         Problem: it has a cache that this does not know how to leave out.
     """
-    text, steps = re.subn(r"^    --mount=type=cache,id=uv,\S+ \\\n", "", dockerfile, flags=re.MULTILINE)
+    text, steps = re.subn(r"^    --mount=type=cache,id=uv(?:-\w+)?,\S+ \\\n", "", dockerfile, flags=re.MULTILINE)
     # Without the mount uv's cache would be written into the layer.
     text, settings = re.subn(r"(?<= )UV_LINK_MODE=copy", "UV_NO_CACHE=1 UV_LINK_MODE=copy", text)
     text = re.sub(
