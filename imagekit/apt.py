@@ -63,6 +63,11 @@ class System:
         """True on Debian and Ubuntu."""
         return self.id in ("debian", "ubuntu")
 
+    @property
+    def takes_from_newer(self) -> bool:
+        """True on Debian 12, whose own engine and qemu are too old: they come from Debian 13 (`pin_suite`)."""
+        return self.id == "debian" and self.version[:1] == (12,)
+
     def __str__(self) -> str:
         """`debian 12`."""
         return f"{self.id} {'.'.join(map(str, self.version))}".strip()
@@ -174,9 +179,21 @@ def debian_program(name: str, say: Say = lambda _: None) -> str:
         return str(kept)
     say(f"fetching Debian's {name} package")
     with tempfile.TemporaryDirectory() as folder:
-        done = run(["sh", "-c", f'cd "$0" && apt-get download -qq {name} && dpkg-deb -x *.deb root', folder])
-        if not done.ok:
-            raise Problem(f"no {name} here: {done.last_line}", f"apt-get update && apt-get install {name}")
+        root = unpack([name], Path(folder))
         kept.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(Path(folder, "root/usr/bin", name), kept)
+        shutil.copy2(root / "usr/bin" / name, kept)
     return str(kept)
+
+
+def unpack(packages: Sequence[str], folder: Path) -> Path:
+    """Download packages (`NAME` or `NAME=VERSION`) to `folder` and return where their files are; nothing is installed.
+
+    Raises:
+        Problem: apt does not have them.
+    """
+    script = 'cd "$0" && apt-get download -qq "$@" && for one in *.deb; do dpkg-deb -x "$one" root || exit; done'
+    done = run(["sh", "-c", script, str(folder), *packages])
+    if not done.ok:
+        names = " ".join(packages)
+        raise Problem(f"no {names} here: {done.last_line}", f"apt-get update && apt-get install {names}")
+    return folder / "root"

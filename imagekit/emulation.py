@@ -158,11 +158,6 @@ def _find_qemu(machine: str, oldest: str) -> tuple[str, str]:
     return "", version
 
 
-def _from_newer(system: apt.System) -> bool:
-    """Debian 12's own qemu, 7.2, is too old."""
-    return system.id == "debian" and system.version[:1] == (12,)
-
-
 def _package(system: apt.System) -> str:
     """Debian 13's qemu-user is static."""
     return "qemu-user-static" if system.id == "ubuntu" else "qemu-user"
@@ -170,12 +165,12 @@ def _package(system: apt.System) -> str:
 
 def _offered(system: apt.System) -> str:
     """What the machine's own sources offer, as far as apt knows without asking them: nothing is installed in vain."""
-    return "" if _from_newer(system) else apt.candidate(_package(system))
+    return "" if system.takes_from_newer else apt.candidate(_package(system))
 
 
 def _install_qemu(system: apt.System, mirror: str, say: Say) -> None:
     packages = [_package(system)]
-    if _from_newer(system):
+    if system.takes_from_newer:
         # Debian 12's other packages of qemu, where they are here, would have to be removed: they come along
         packages += [name for name in ("qemu-user-static", "qemu-user-binfmt") if apt.is_installed(name)]
         manifest = load_manifest()

@@ -78,10 +78,9 @@ def _missing_parts() -> str:
 def _install(manifest: Manifest, system: apt.System, mirror: Mirror | None, daemon: Daemon, say: Say) -> None:
     spec = manifest.engine
     packages = names_for(spec, system)
-    from_newer = system.id == "debian" and system.version[:1] == (12,)
-    origin = f" from Debian {spec.debian_suite} (nothing else comes from there)" if from_newer else ""
+    origin = f" from Debian {spec.debian_suite} (nothing else comes from there)" if system.takes_from_newer else ""
     say(f"{_missing_parts()}: installing {', '.join(packages)}{origin}, then starting dockerd.")
-    if from_newer:
+    if system.takes_from_newer:
         apt.pin_suite(spec.debian_suite, packages, manifest.base.sim.archive, mirror.apt if mirror else "")
     if daemon.under_systemd:  # there the package starts it, before we could hand it a configuration of our own
         daemon.write_system_config()

@@ -71,6 +71,11 @@ class TinyImages:
                 client.images.remove(image.id, force=True)
 
 
+def remove_tags(engine: Engine, tags: list[str]) -> None:
+    """Remove what is there of them."""
+    subprocess.run([*engine.docker, "image", "rm", "--force", *tags], capture_output=True, check=False)
+
+
 def base_image(engine: Engine) -> str:
     """The Debian base of the engine's own architecture; a test without one is skipped."""
     arch = load_manifest().get_platform(engine.arch).arch

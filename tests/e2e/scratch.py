@@ -11,7 +11,7 @@ import pytest
 
 from imagekit.engine import Engine
 from imagekit.planner import EXPORT
-from tests.e2e.registry_kit import engine, standard_labels
+from tests.e2e.registry_kit import engine, remove_tags, standard_labels
 
 
 class ScratchImages:
@@ -47,8 +47,7 @@ class ScratchImages:
 
     def remove(self) -> None:
         """Remove all that were made. By the client, which waits: a busy engine takes its time over this."""
-        command = [*self.engine.docker, "image", "rm", "--force", *self.made]
-        subprocess.run(command, capture_output=True, check=False)
+        remove_tags(self.engine, self.made)
 
 
 @pytest.fixture

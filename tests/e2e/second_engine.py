@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 from docker.errors import DockerException
 
+from imagekit.apt import unpack
 from imagekit.engine import Engine, find_engine
 from imagekit.engine.daemon import find_dockerd, search_path
+from imagekit.errors import Problem
 from imagekit.manifest import ROOT
 from imagekit.process import end_group
 
@@ -123,11 +125,11 @@ def old_programs() -> Path:
         return kept / "bin"
     wanted = [f"{name}={_version(name, series)}" for name, series in (("docker.io", "20.10"), ("containerd", "1.6"))]
     with tempfile.TemporaryDirectory() as folder:
-        script = 'cd "$0" && apt-get download -qq "$@" && for one in *.deb; do dpkg-deb -x "$one" root; done'
-        done = subprocess.run(["sh", "-c", script, folder, *wanted], capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"Docker 20.10 cannot be fetched: {done.stderr.strip()[-200:]}")
-        found = [p for part in ("bin", "sbin") for p in Path(folder, "root/usr", part).iterdir() if p.is_file()]
+        try:
+            root = unpack(wanted, Path(folder))
+        except Problem as problem:
+            pytest.skip(f"Docker 20.10 cannot be fetched: {problem.what}")
+        found = [p for part in ("bin", "sbin") for p in (root / "usr" / part).iterdir() if p.is_file()]
         (kept / "bin").mkdir(parents=True, exist_ok=True)
         for program in sorted(
             found, key=lambda path: path.name == "dockerd"

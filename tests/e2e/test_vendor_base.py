@@ -13,7 +13,8 @@ import pytest
 
 from imagekit.bench.common import copy_checkout
 from imagekit.manifest import ROOT
-from tests.e2e.vendor_kit import remove, run, stand_in, why_not
+from tests.e2e.registry_kit import engine, remove_tags
+from tests.e2e.vendor_kit import run, stand_in, why_not
 from tests.images.support.subjects import Missing, subject
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2 * 3600)]
@@ -46,7 +47,7 @@ def checkout(vendor: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             assert "SIMULATED" in done.stdout
         yield folder
     finally:
-        remove(sorted(tag for tags in built(folder).values() for tag in tags))
+        remove_tags(engine(), sorted(tag for tags in built(folder).values() for tag in tags))
 
 
 def built(checkout: Path) -> dict[str, set[str]]:

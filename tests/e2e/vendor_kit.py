@@ -18,12 +18,15 @@ from pathlib import Path
 import pytest
 
 from imagekit import apt_lock
+from imagekit.apt import unpack
 from imagekit.base import LocalImages, cann_references
+from imagekit.bootstrap import SCRATCH
+from imagekit.errors import Problem
 from imagekit.lookup import pick_platform
 from imagekit.manifest import ROOT, load_manifest
 from imagekit.network import NetworkSettings
 from tests.e2e.commands import run_merged
-from tests.e2e.registry_kit import engine
+from tests.e2e.registry_kit import engine, remove_tags
 
 SUITE = "jammy"
 ARCHIVE = "http://archive.ubuntu.com/ubuntu"
@@ -31,8 +34,6 @@ SUITES = {ARCHIVE: (SUITE, f"{SUITE}-updates"), "http://security.ubuntu.com/ubun
 COMPONENTS = ("main", "universe")  # tini and MuJoCo's libraries are in the second
 KEYRING = "usr/share/keyrings/ubuntu-archive-keyring.gpg"
 UBUNTU = "rlinf-npu-e2e:ubuntu22.04"
-# debootstrap mounts and makes device nodes, which a /tmp mounted nodev refuses
-SCRATCH = Path("/var/lib/rlinf-npu")
 
 
 def why_not() -> str:
@@ -52,18 +53,17 @@ def get_keyring(folder: Path) -> Path:
     """Ubuntu's public keys out of Debian's or Ubuntu's package, unpacked into `folder`."""
     if (installed := Path("/") / KEYRING).exists():
         return installed
-    script = 'cd "$0" && apt-get download -qq ubuntu-keyring && dpkg-deb -x ./*.deb .'
-    done = subprocess.run(["sh", "-c", script, str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no Ubuntu keys: {done.stderr.strip()[-200:]}")
-    return folder / KEYRING
+    try:
+        return unpack(["ubuntu-keyring"], folder) / KEYRING
+    except Problem as problem:
+        pytest.skip(f"no Ubuntu keys: {problem.what}")
 
 
 def bootstrap(tag: str) -> None:
     """Ubuntu's smallest root file system, loaded as `tag`."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH, prefix="ubuntu-") as text:
-        folder, root = Path(text), Path(text, "root")
+        folder, root = Path(text), Path(text, "system")
         command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--keyring={get_keyring(folder)}"]
         command += [f"--components={','.join(COMPONENTS)}", SUITE, str(root), ARCHIVE]
         done = run_merged(command, os.environ | NetworkSettings.from_host().env())
@@ -130,12 +130,7 @@ def stand_in(simulated: str) -> Iterator[str]:
         assert done.returncode == 0, done.stderr[-3000:]
         yield name
     finally:
-        remove([name, UBUNTU])
-
-
-def remove(tags: list[str]) -> None:
-    """Remove what is there of them."""
-    subprocess.run([*engine().docker, "image", "rm", "--force", *tags], capture_output=True, check=False)
+        remove_tags(engine(), [name, UBUNTU])
 
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

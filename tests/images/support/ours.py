@@ -45,10 +45,9 @@ class LayerNames:
 
     def __init__(self, images: list[Subject]) -> None:
         """Own layers of `images` are wanted."""
-        self._own = {image.id.removeprefix("sha256:"): own_layer_count(image) for image in images}
-        # The table of contents names an image by its configuration, which containerd's store knows it by as little as
-        # by an index. A child has more layers than its parent, so their number tells them apart.
-        self._by_number = {len(image.attrs["RootFS"]["Layers"]): own_layer_count(image) for image in images}
+        # The documents name an image by its configuration or its manifest, the engine may by an index. A child has more
+        # layers than its parent, so their number tells them apart.
+        self._own = {len(image.attrs["RootFS"]["Layers"]): own_layer_count(image) for image in images}
         self._layers: set[str] = set()
         self._all = all(image.all_ours for image in images)
         self.order: dict[str, list[str]] = {}  # image id -> layers, lowest first
@@ -61,9 +60,7 @@ class LayerNames:
             self._look_at_manifest(entry)
             return
         for image in json.loads(entry.data.read()):
-            layers = image["Layers"]
-            self.order[image["Config"].rpartition("/")[2].removesuffix(".json")] = layers
-            self._layers.update(layers[len(layers) - self._by_number.get(len(layers), 0) :])
+            self._note(image["Config"].rpartition("/")[2].removesuffix(".json"), image["Layers"])
 
     def _look_at_manifest(self, entry: Entry) -> None:
         try:
@@ -71,10 +68,11 @@ class LayerNames:
             layers = [BLOBS + layer["digest"].partition(":")[2] for layer in document["layers"]]
         except (ValueError, KeyError, TypeError):
             return  # a configuration, an index, an attestation
-        name = entry.path.removeprefix(BLOBS)
-        if name in self._own:
-            self.order[name] = layers
-            self._layers.update(layers[len(layers) - self._own[name] :])
+        self._note(entry.path.removeprefix(BLOBS), layers)
+
+    def _note(self, name: str, layers: list[str]) -> None:
+        self.order[name] = layers
+        self._layers.update(layers[len(layers) - self._own.get(len(layers), 0) :])
 
     def __contains__(self, layer: str) -> bool:
         """Whether that blob is a layer of ours."""
