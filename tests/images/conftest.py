@@ -3,9 +3,11 @@
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from imagekit.errors import Problem
 from tests.images.support import subjects
@@ -51,6 +53,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [name for name in names if name == owner]
     nothing = pytest.param(owner, marks=pytest.mark.skip(reason=f"{owner} is not under test (IMAGE names others)"))
     metafunc.parametrize("subject", names or [nothing], indirect=True, scope="session")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Several workers share the work by file, as --dist=loadfile does, but see `Together`."""
+    return Together(config, log)
+
+
+class Together(LoadFileScheduling):  # type: ignore[misc]
+    """Files directly in this folder go to one worker: they share the pass over all layers, the dearest fixture.
+
+    xdist has groups for that (--dist=loadgroup), but xdist 3.8 does not see them with the newest pytest.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = PurePath(super()._split_scope(nodeid))
+        return str(file.parent if file.parent.name == HERE.name else file)
 
 
 @contextlib.contextmanager
