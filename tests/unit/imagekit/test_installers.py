@@ -150,7 +150,8 @@ def test_the_lock_asks_for_none_of_it(manifest: Manifest) -> None:
     assert installers.upstream_probes(manifest, "lock", None, NetworkSettings(), 5) == []
 
 
-def test_under_a_mirror_its_own_mirrors_are_asked(manifest: Manifest) -> None:
+def test_under_a_mirror_its_own_mirrors_are_asked(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GIT_CONFIG_COUNT", raising=False)  # this machine's own settings of git come before ours
     mirror = manifest.mirrors["cn"]
     network = NetworkSettings.from_host(mirror, environ={})
     probes = installers.upstream_probes(manifest, "upstream", mirror, network, 5)
