@@ -8,13 +8,13 @@ in every tag.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from imagekit.bootstrap import bootstrap_debian
 from imagekit.emulation import ensure_emulation
 from imagekit.engine.model import Engine
 from imagekit.errors import Problem
-from imagekit.manifest import Manifest, Platform
+from imagekit.manifest import BaseChoice, Manifest, Platform
 from imagekit.network import NetworkSettings
 from imagekit.probe import Probe, Prober, ProbeResult, labels_of, manifest_of, probe_registry
 from imagekit.process import Pulse, Say, follow, run
@@ -83,6 +83,16 @@ def base_probes(
     return [probe_registry(local.engine, reference) for reference in wanted]
 
 
+def check_base(wanted: str) -> None:
+    """Look at BASE before anything is looked for.
+
+    Raises:
+        Problem: no such base.
+    """
+    if wanted not in get_args(BaseChoice):
+        raise Problem(f"BASE={wanted!r} is not a base", f"use {', '.join(get_args(BaseChoice))}", usage=True)
+
+
 def resolve_base(
     manifest: Manifest,
     local: LocalImages,
@@ -100,8 +110,7 @@ def resolve_base(
     Raises:
         Problem: not to be had; for a foreign platform also: no emulation.
     """
-    if kind not in ("auto", "cann", "sim"):
-        raise Problem(f"BASE={kind}", "use auto, cann or sim", usage=True)
+    check_base(kind)
     ensure_emulation(local.platform, say, engine=local.engine, mirror=network.apt)
     if kind != "sim":
         found, reasons = _find_cann(manifest, local, network, say, prober)

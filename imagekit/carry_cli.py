@@ -17,7 +17,7 @@ from imagekit.carry.lockfile import read_lock, record_release
 from imagekit.carry.meter import MB
 from imagekit.carry.pick import pick_release
 from imagekit.carry.pull import moved_line, pull_release, registries
-from imagekit.compose.record import find_either, remember_image
+from imagekit.compose.record import find_newest, remember_image
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
 from imagekit.registry import RegistryClient, parse
@@ -119,7 +119,7 @@ def _any_engine(manifest: Manifest) -> engines.Engine:
 def _find_image(manifest: Manifest, engine: engines.Engine, reference: str) -> Image:
     if not reference:
         name, arch = manifest.image[-1].name, lookup.pick_platform(manifest, "")[0].arch
-        built = find_either(BUILD, name, arch)
+        built = find_newest(BUILD, name, arch)
         if built is None:
             raise Problem("no image has been built or pulled on this machine", "make image, or make pull")
         reference = built.reference

@@ -31,7 +31,7 @@ from imagekit import (
     torch_wheels,
 )
 from imagekit import engine as engines
-from imagekit.base import LocalImages, ResolvedBase, base_probes, resolve_base
+from imagekit.base import LocalImages, ResolvedBase, base_probes, check_base, resolve_base
 from imagekit.builder import Built, build_images, check_disk, run_bake, show
 from imagekit.errors import Problem
 from imagekit.files import write_changed
@@ -80,7 +80,6 @@ AptOption = Annotated[
         "--apt", envvar="APT", help="System packages: locked (where still offered) | snapshot (exactly those)"
     ),
 ]
-UseMirrors = Annotated[str, typer.Option("--use-mirrors", envvar="USE_MIRRORS", hidden=True)]
 NoFixes = Annotated[
     bool,
     typer.Option(
@@ -107,16 +106,14 @@ def _wanted(
     torch: str,
     installer: str,
     mirror: str,
-    use_mirrors: str | None,
     fixes: bool,
     no_cache: bool = False,
     apt: str = "",
 ) -> lookup.Wanted:
     base = base or manifest.defaults.base
-    if base not in ("auto", "cann", "sim"):
-        raise Problem(f"BASE={base!r} is not a base", "use auto, cann or sim", usage=True)
+    check_base(base)
     where, native = lookup.pick_platform(manifest, platform)
-    picked = lookup.pick_mirror(manifest, mirror, use_mirrors)
+    picked = lookup.pick_mirror(manifest, mirror)
     source, torch = source or manifest.defaults.source, torch or manifest.defaults.torch
     rlinf_source.check_wanted(source)
     torch_wheels.check_wanted(torch)
@@ -143,14 +140,13 @@ def plan(
     torch: TorchOption = "",
     installer: InstallerOption = "",
     mirror: MirrorOption = "",
-    use_mirrors: UseMirrors = "",
     apt: AptOption = "",
     no_fixes: NoFixes = False,
     output: Annotated[Path, typer.Option(help="Where the bake file goes.")] = BUILD / "bake.json",
 ) -> None:
     """Print what would be built and write the bake file. No Docker, no network."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, apt=apt)
+    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, not no_fixes, apt=apt)
     manifest = installers.as_installed(manifest, wanted.installer)
     request = lookup.offline_request(manifest, wanted)
     write_inputs(manifest, request)
@@ -181,7 +177,6 @@ def image(
     torch: TorchOption = "",
     installer: InstallerOption = "",
     mirror: MirrorOption = "",
-    use_mirrors: UseMirrors = "",
     apt: AptOption = "",
     no_fixes: NoFixes = False,
     no_cache: NoCache = False,
@@ -191,9 +186,7 @@ def image(
     start = time.monotonic()
     manifest = load_manifest()
     chosen = _names(manifest, names)
-    wanted = _wanted(
-        manifest, platform, base, source, torch, installer, mirror, use_mirrors, not no_fixes, no_cache, apt
-    )
+    wanted = _wanted(manifest, platform, base, source, torch, installer, mirror, not no_fixes, no_cache, apt)
     manifest = installers.as_installed(manifest, wanted.installer)
     prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
@@ -318,7 +311,7 @@ def lock(
 def lock_apt(base: BaseOption = "", mirror: MirrorOption = "") -> None:
     """Record the newest system packages of every distribution and architecture, and the day in images.toml."""
     manifest = load_manifest()
-    wanted = _wanted(manifest, "", base, "pypi", "pypi", "lock", mirror, None, True)
+    wanted = _wanted(manifest, "", base, "pypi", "pypi", "lock", mirror, True)
 
     def newest(platform: Platform, kind: str) -> tuple[str, dict[str, str]]:
         where, native = lookup.pick_platform(manifest, platform.name)

@@ -45,14 +45,13 @@ def pick_platform(manifest: Manifest, name: str) -> tuple[Platform, bool]:
     return wanted, wanted == here
 
 
-def pick_mirror(manifest: Manifest, name: str, use_mirrors: str | None = None) -> Mirror | None:
-    """Return the mirrors called `name`; without a name USE_MIRRORS=1, here or in the environment, means the first.
+def pick_mirror(manifest: Manifest, name: str) -> Mirror | None:
+    """Return the mirrors called `name`; without a name USE_MIRRORS=1 in the environment means the first.
 
     Raises:
         Problem: no such set of mirrors.
     """
-    asked = os.environ.get("USE_MIRRORS", "") if use_mirrors is None else use_mirrors
-    picked = mirrors.pick(name, asked, manifest.mirrors)
+    picked = mirrors.pick(name, os.environ.get("USE_MIRRORS", ""), manifest.mirrors)
     return manifest.mirrors[picked] if picked else None
 
 

@@ -16,6 +16,7 @@ MANIFEST = ROOT / "images.toml"
 Version = Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*([.-]?(rc|post|dev|a|b)\d+)*$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Installer = Literal["lock", "upstream"]
+BaseChoice = Literal["auto", "cann", "sim"]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 
 
@@ -58,7 +59,7 @@ class Versions(Model):
 class Defaults(Model):
     """What a command uses when it is not told otherwise."""
 
-    base: Literal["auto", "cann", "sim"]
+    base: BaseChoice
     source: str
     torch: Literal["auto", "cpu", "pypi"]
     installer: Installer

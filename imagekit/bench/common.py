@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imagekit.compose.host import simulated_mounts
-from imagekit.compose.record import find_built, find_either
+from imagekit.compose.record import find_built, find_newest
 from imagekit.compose.render import sim_services
 from imagekit.engine import Engine
 from imagekit.errors import Problem
@@ -128,7 +128,7 @@ def built_tag(folder: Path, platform: Platform, name: str = "rlinf-npu") -> str:
     Raises:
         Problem: nothing has been built there.
     """
-    if found := find_either(folder / "build", name, platform.arch):
+    if found := find_newest(folder / "build", name, platform.arch):
         return found.reference
     raise Problem("no image has been built", "make image")
 

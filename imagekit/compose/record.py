@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from imagekit.errors import Problem
+from imagekit.manifest import Manifest
 from imagekit.tags import SIM
 
 REAL = ""
@@ -13,11 +14,21 @@ REAL = ""
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """An image of a build record."""
+    """An image of a build record.
+
+    Attributes:
+        reference: its immutable tag.
+        digest: of its manifest.
+        simulated: its tag says so.
+    """
 
     reference: str
     digest: str
     simulated: bool
+
+    def base(self, manifest: Manifest) -> str:
+        """Which BASE leads to it: a simulated image with the vendor's distribution in its tag stands on a stand-in."""
+        return "cann" if not self.simulated or f"-{manifest.base.cann.os}-" in self.reference else "sim"
 
 
 def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | None:
@@ -38,20 +49,11 @@ def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | 
         raise Problem(f"{path.name} is not a build record", "make image writes it again") from None
 
 
-def find_either(folder: Path, name: str, arch: str, suffixes: Sequence[str] = (REAL, SIM)) -> BuiltImage | None:
-    """Return what was last built on the first base of `suffixes` that has it; a real one goes before a simulated one.
-
-    Raises:
-        Problem: a record is not readable.
-    """
-    return next((found for suffix in suffixes if (found := find_built(folder, name, arch, suffix))), None)
-
-
 def find_newest(
     folder: Path,
     name: str,
     arch: str,
-    suffixes: Sequence[str],
+    suffixes: Sequence[str] = (REAL, SIM),
     fits: Callable[[BuiltImage], bool] = lambda _: True,
 ) -> BuiltImage | None:
     """Return what was built last: of the records that `suffixes` mean, have the image and fit, the one written last.

@@ -13,7 +13,8 @@ from docker.errors import ImageNotFound
 from rich.console import Console
 
 from imagekit import installers, lookup
-from imagekit.compose.record import REAL, BuiltImage, find_built, find_newest, written
+from imagekit.base import check_base
+from imagekit.compose.record import REAL, find_built, find_newest, written
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest
@@ -56,19 +57,13 @@ def local_image(
     """
     manifest.get_image(name)
     base, by = base or manifest.defaults.base, installer or manifest.defaults.installer
-    if base not in SUFFIXES:
-        raise Problem(f"BASE={base!r} is not a base", f"use {', '.join(SUFFIXES)}", usage=True)
+    check_base(base)
     kind = UPSTREAM if installers.check_wanted(by, "git", "auto") == "upstream" else ""
     suffixes = [kind + suffix for suffix in SUFFIXES[base]]
-    if found := find_newest(folder, name, arch, suffixes, lambda built: base in ("auto", _base(manifest, built))):
+    if found := find_newest(folder, name, arch, suffixes, lambda built: base in ("auto", built.base(manifest))):
         return found.reference
     settings = f"BASE={base} INSTALLER={by}"
     raise Problem(f"{name} has not been built for {arch} with {settings}", f"make image {settings}")
-
-
-def _base(manifest: Manifest, built: BuiltImage) -> str:
-    """Which BASE leads to it: a simulated image with the vendor's distribution in its tag stands on a stand-in."""
-    return "cann" if not built.simulated or f"-{manifest.base.cann.os}-" in built.reference else "sim"
 
 
 def just_built(name: str, arch: str, before: Mapping[str, int], folder: Path = BUILD) -> str:

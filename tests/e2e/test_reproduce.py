@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from imagekit.builder import run_bake
-from imagekit.compose.record import find_either
+from imagekit.compose.record import find_newest
 from imagekit.manifest import ROOT, load_manifest
 from imagekit.planner import FORM
 from imagekit.reproduce.stored import Stored, read_layout
@@ -28,7 +28,7 @@ RUN --mount=type=cache,id=NAME,target=/root/.cache/uv \
 @pytest.fixture
 def base() -> str:
     """The last cann-base of this checkout: any image with a shell would do."""
-    found = find_either(ROOT / "build", "cann-base", load_manifest().get_platform(platform.machine()).arch)
+    found = find_newest(ROOT / "build", "cann-base", load_manifest().get_platform(platform.machine()).arch)
     if found is None:
         pytest.skip("no cann-base has been built: make image")
     return found.reference

@@ -11,6 +11,7 @@ from docker import DockerClient
 from docker.errors import ImageNotFound
 
 from imagekit import installers, lookup
+from imagekit.compose.record import REAL, BuiltImage
 from imagekit.engine import Engine, find_engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, Manifest, load_manifest
@@ -127,14 +128,21 @@ class Subject:
 def record(fixes: bool = True) -> dict[str, Any] | None:
     """What `make image` wrote about its newest build for the platform under test; None when there was none.
 
-    BASE chooses between a simulated and a real one where both were built, INSTALLER as for the build.
+    BASE and INSTALLER choose as they do for the build: what stands on a stand-in is what BASE=cann built.
     """
     arch = lookup.pick_platform(manifest(), os.environ.get("PLATFORM", ""))[0].arch
-    suffixes = {"sim": [SIM], "cann": [""]}.get(os.environ.get("BASE", ""), [SIM, ""])
     kind = (UPSTREAM if os.environ.get("INSTALLER") == "upstream" else "") + ("" if fixes else UNFIXED)
-    files = [ROOT / "build" / f"built-{arch}{kind}{suffix}.json" for suffix in suffixes]
-    present = sorted((file for file in files if file.is_file()), key=lambda file: file.stat().st_mtime)
-    return json.loads(present[-1].read_text(encoding="utf-8")) if present else None
+    files = [ROOT / "build" / f"built-{arch}{kind}{suffix}.json" for suffix in (REAL, SIM)]
+    newest_first = sorted(filter(Path.is_file, files), key=lambda file: file.stat().st_mtime, reverse=True)
+    records = (json.loads(file.read_text(encoding="utf-8")) for file in newest_first)
+    return next(filter(_of_base, records), None)
+
+
+def _of_base(record: dict[str, Any]) -> bool:
+    wanted = os.environ.get("BASE") or "auto"
+    entry = next(iter(record["images"].values()))
+    built = BuiltImage(entry["tags"][-1], entry["digest"], record["base"] == "sim")
+    return wanted in ("auto", built.base(manifest()))
 
 
 def given() -> dict[str, str]:

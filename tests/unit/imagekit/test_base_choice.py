@@ -261,7 +261,7 @@ def test_a_bootstrapped_debian_of_another_day_is_not_taken(
 
 
 def test_an_unknown_base_is_a_usage_error(fake: FakeDocker, manifest: Manifest, amd64: Platform, said: Said) -> None:
-    with pytest.raises(Problem, match="BASE=cuda") as caught:
+    with pytest.raises(Problem, match="BASE='cuda' is not a base") as caught:
         resolve(manifest, "cuda", amd64, said)
     assert caught.value.exit_code == 2
 

@@ -1,6 +1,7 @@
 """What a bench can be asked for."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from imagekit import bench
 from imagekit.bench import PARTS, Report, check_needs, common, own_platform, pick
 from imagekit.bench import changes as bench_changes
 from imagekit.bench.changes import Change, changes, commented, edited
-from imagekit.bench.common import Add, Row
+from imagekit.bench.common import Add, Row, built_tag
 from imagekit.engine import Engine
 from imagekit.errors import Problem
 from imagekit.manifest import ROOT, load_manifest
@@ -240,6 +241,18 @@ def test_an_image_that_the_engine_has_lost_is_missing(
         check_needs(MANIFEST, engine, HERE, print, ("seed",))
     (tmp_path / "images").write_text("cann-base:x-1\n")
     check_needs(MANIFEST, engine, HERE, print, ("seed",))
+
+
+def test_what_was_built_last_is_measured_whatever_it_stands_on(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    for seconds, suffix in enumerate(("", "-sim")):
+        record = {"images": {"rlinf-npu": {"tags": [f"rlinf-npu:x{suffix}"], "digest": "sha256:0"}}}
+        path = tmp_path / "build" / f"built-{HERE.arch}{suffix}.json"
+        path.write_text(json.dumps(record))
+        os.utime(path, (seconds, seconds))
+    assert built_tag(tmp_path, HERE) == "rlinf-npu:x-sim"
+    os.utime(tmp_path / "build" / f"built-{HERE.arch}.json", (2, 2))
+    assert built_tag(tmp_path, HERE) == "rlinf-npu:x"
 
 
 def test_another_machines_figures_are_not_measured_by_emulation() -> None:

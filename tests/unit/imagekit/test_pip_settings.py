@@ -38,8 +38,11 @@ def test_every_command_reads_use_mirrors(
 
 
 @pytest.mark.parametrize(("name", "use_mirrors"), [("", ""), ("", "0"), ("", "1"), ("cn", ""), ("cn", "0")])
-def test_the_mirrors_are_those_of_a_build(manifest: Manifest, name: str, use_mirrors: str) -> None:
-    picked = lookup.pick_mirror(manifest, name, use_mirrors)
+def test_the_mirrors_are_those_of_a_build(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch, name: str, use_mirrors: str
+) -> None:
+    monkeypatch.setenv("USE_MIRRORS", use_mirrors)
+    picked = lookup.pick_mirror(manifest, name)
     assert pip_settings.mirrored_index(name, use_mirrors) == (picked.pypi if picked else "")
 
 

@@ -2,12 +2,15 @@
 
 import io
 import json
+import platform
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from imagekit.manifest import Manifest
 from tests.images.support import ours, subjects
 from tests.images.support.layers import Entry
 from tests.images.support.subjects import Subject
@@ -17,7 +20,7 @@ ALL = ["cann-sim", "cann-base", "rlinf-npu"]
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("IMAGE", "BASE"):
+    for name in ("IMAGE", "BASE", "PLATFORM", "INSTALLER"):
         monkeypatch.delenv(name, raising=False)
     subjects.base.cache_clear()
     yield
@@ -45,6 +48,26 @@ def test_only_a_base_that_is_not_ours_is_left_out(
 def test_without_a_build_all_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subjects, "record", lambda fixes=True: None)
     assert subjects.names() == ALL
+
+
+def test_what_stands_on_a_stand_in_is_what_base_cann_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, manifest: Manifest
+) -> None:
+    arch = manifest.get_platform(platform.machine()).arch
+    monkeypatch.setattr(subjects, "ROOT", tmp_path)
+    (tmp_path / "build").mkdir()
+
+    def build(os_name: str) -> dict[str, Any]:
+        tag = f"cann-base:8.3.rc1-910b-{os_name}-py3.11-0123456789ab-sim"
+        record = {"base": "sim", "images": {"cann-base": {"tags": [tag], "digest": "sha256:0"}}}
+        (tmp_path / f"build/built-{arch}-sim.json").write_text(json.dumps(record), encoding="utf-8")
+        return record
+
+    for os_name, base, other in ((manifest.base.cann.os, "cann", "sim"), (manifest.base.sim.os, "sim", "cann")):
+        record = build(os_name)
+        for wanted, found in (("", record), ("auto", record), (base, record), (other, None)):
+            monkeypatch.setenv("BASE", wanted)
+            assert subjects.record() == found, (os_name, wanted)
 
 
 def test_a_bases_layers_are_not_taken_for_those_of_a_parent_of_fewer_layers(monkeypatch: pytest.MonkeyPatch) -> None:
