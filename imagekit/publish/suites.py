@@ -26,6 +26,7 @@ INPUTS = (
     "tests/*.py",
     "tests/images/**/*",
     "imagekit/*.py",
+    "imagekit/compose/record.py",
     "imagekit/engine/*.py",
     "imagekit/publish/*.py",
     "images/*/locks/*",
