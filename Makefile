@@ -22,8 +22,6 @@ BUILD := $(BIN)/python build.py
 # Bytecode is kept whatever the shell says: without it each of some hundred Python starts compiles everything again.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 REPORTS := reports
-# Tests of images are processes that train, too: with more than four at a time they would be in each other's way.
-SIDE_BY_SIDE := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
 .PHONY: help
 help: ## list the targets
@@ -65,7 +63,7 @@ test-native: venv ## what starts programs of this machine (compiler, git, uv, Do
 
 .PHONY: test-image
 test-image: unfixed test-native ## tests inside the built images, and on simulated cards
-	@$(PYTEST) tests/images -q -m "not smoke" $(SIDE_BY_SIDE) --require-images --junitxml=$(REPORTS)/image.xml
+	@$(PYTEST) tests/images -q -m "not smoke" --numprocesses=auto --require-images --junitxml=$(REPORTS)/image.xml
 
 # The same image without the NPU fixes: seconds, all but one small layer is shared. Tests show each fault on it.
 .PHONY: unfixed

@@ -93,7 +93,7 @@ def run(job: Job, identity: Identity, image: str, folder: Path, say: Say) -> Sui
     junit = folder / f"{job.name}.xml"
     junit.unlink(missing_ok=True)
     tests = [str(ROOT / test) for test in job.suite.tests]
-    command = [sys.executable, "-m", "pytest", *tests, "-v", "--tb=short", f"--junitxml={junit}"]
+    command = [sys.executable, "-m", "pytest", *tests, "--numprocesses=auto", "-v", "--tb=short", f"--junitxml={junit}"]
     # Names of this checkout's own build do not matter here; a plugin's random order or a cache would.
     command += [f"--ignore={ROOT / path}" for path in job.suite.ignore] + [
         "-p",

@@ -101,7 +101,7 @@ def test_nothing_is_asked_for_elsewhere(image: None, outside: Outside) -> None:
 
 
 def test_the_image_passes_its_tests(image: None, outside: Outside) -> None:
-    done = run(outside, "-m", "pytest", "tests/images", "-q", "-m", "not smoke", "--require-images")
+    done = run(outside, "-m", "pytest", "tests/images", "-q", "-nauto", "-m", "not smoke", "--require-images")
     assert done.code == 0, done.said[-10000:]
 
 

@@ -65,7 +65,7 @@ def test_no_base_of_ours_is_built_and_every_tag_says_sim(checkout: Path) -> None
 
 
 def test_the_images_pass_their_tests(checkout: Path) -> None:
-    done = run(checkout, "-m", "pytest", "tests/images", "-q", "-m", "not smoke", "--require-images")
+    done = run(checkout, "-m", "pytest", "tests/images", "-q", "-nauto", "-m", "not smoke", "--require-images")
     assert done.returncode == 0, done.stdout[-10000:]
 
 

@@ -11,7 +11,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from imagekit.errors import Problem
 from tests.images.support import subjects
-from tests.images.support.container import Container, remove_leftovers
+from tests.images.support.container import Container, remove_leftovers, workers
 from tests.images.support.patience import patience
 from tests.images.support.subjects import Missing, Subject
 from tests.images.support.sweep import Sweep
@@ -56,8 +56,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """With --numprocesses=auto: not one for each of a server's cores, as some of these tests train on several."""
+    return workers()
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Several workers share the work by file, as --dist=loadfile does, but see `Together`."""
+    """Workers share the work by file, whatever --dist says; see also `Together`."""
     return Together(config, log)
 
 

@@ -161,5 +161,5 @@ def remove_leftovers(client: DockerClient) -> None:
 
 
 def workers() -> int:
-    """Number of worker processes for probes: what this machine has, at most four."""
+    """Number of processes side by side, of probes and of tests: as many cores as this machine has, at most four."""
     return min(4, len(os.sched_getaffinity(0)))
