@@ -32,7 +32,7 @@ from imagekit import (
 )
 from imagekit import engine as engines
 from imagekit.base import LocalImages, ResolvedBase, base_probes, check_base, resolve_base
-from imagekit.builder import Built, build_images, check_disk, run_bake, show
+from imagekit.builder import MAKE_ROOM, Built, build_images, check_disk, run_bake, show
 from imagekit.errors import Problem
 from imagekit.files import write_changed
 from imagekit.manifest import MANIFEST, ROOT, Manifest, Platform, load_manifest
@@ -361,6 +361,10 @@ def run_bench(
     manifest = load_manifest()
     platform = bench.own_platform(manifest, os.environ.get("PLATFORM", ""))
     engine = engines.ensure_engine(manifest, say)
+    if cold := bench.cold_gib(manifest, parts, repeat):
+        fix = f"{MAKE_ROOM}, or measure one part, one turn: ONLY=seed REPEAT=1"
+        check_disk(Path(engine.client().info()["DockerRootDir"]), cold, "the bench", fix)
+        say(f"Builds from nothing will leave up to {cold:.0f} GiB in the build cache: docker buildx prune frees them.")
     network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
     report = bench.Report()
     try:

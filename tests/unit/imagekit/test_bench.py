@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from imagekit import bench
-from imagekit.bench import PARTS, Report, check_needs, common, own_platform, pick
+from imagekit.bench import PARTS, Report, check_needs, cold_gib, common, own_platform, pick
 from imagekit.bench import changes as bench_changes
 from imagekit.bench.changes import Change, changes, commented, edited
 from imagekit.bench.common import Add, Row, built_tag
@@ -253,6 +253,13 @@ def test_what_was_built_last_is_measured_whatever_it_stands_on(tmp_path: Path) -
     assert built_tag(tmp_path, HERE) == "rlinf-npu:x-sim"
     os.utime(tmp_path / "build" / f"built-{HERE.arch}.json", (2, 2))
     assert built_tag(tmp_path, HERE) == "rlinf-npu:x"
+
+
+def test_only_builds_from_nothing_need_room_each_turn_the_same() -> None:
+    assert cold_gib(MANIFEST, ("start", "overhead"), 3) == 0
+    one = cold_gib(MANIFEST, ("seed",), 1)
+    assert one > 2 * 4.6  # two environments of what the image has today
+    assert cold_gib(MANIFEST, PARTS, 3) == 6 * one
 
 
 def test_another_machines_figures_are_not_measured_by_emulation() -> None:
