@@ -1,5 +1,7 @@
 """What must not lie about in an image, and how big it may be."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from imagekit import apt_lock
@@ -33,6 +35,13 @@ EMPTY = [
     "/root/.config",
     "/root/.ssh",
 ]
+
+
+@pytest.fixture(scope="module")
+def idle(subject: Subject) -> Iterator[Container]:
+    """A container of its own: what other files run in theirs (uv, for one) leaves files."""
+    with subject.run() as container:
+        yield container
 
 
 def test_no_set_id_surprises(subject: Subject, idle: Container) -> None:
