@@ -1,6 +1,6 @@
 """BASE=cann on the vendor's distribution: Ubuntu 22.04, with a stand-in in place of the vendor's image.
 
-Half an hour on two cores. Everything else is built and tested on Debian 12: its C library, package names and
+A quarter of an hour on two cores. Everything else is built and tested on Debian 12: its C library, package names and
 versions are not those that servers have.
 """
 
