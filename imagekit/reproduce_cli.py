@@ -15,9 +15,11 @@ from imagekit.errors import Problem
 from imagekit.lookup import git
 from imagekit.manifest import ROOT, load_manifest
 from imagekit.reproduce.builds import build_clone, check_unused
-from imagekit.reproduce.compare import differences
+from imagekit.reproduce.compare import differences, label_differences
 from imagekit.reproduce.earlier import find_earlier
 from imagekit.reproduce.stored import Stored
+
+LABELS = 3  # shown of those that differ
 
 app = typer.Typer()
 out = Console(width=None if sys.stdout.isatty() else 200)
@@ -72,7 +74,7 @@ def compare_all(built: dict[str, Stored], others: list[Stored], limit: int) -> N
     """Compare images of the same title, parent first, and show the digests.
 
     Raises:
-        Problem: one differs; its first differences have been shown. Or there was nothing to compare.
+        Problem: one differs; its first differences have been shown. Or what there is cannot be compared.
     """
     by_title = {image.title: image for image in others}
     pairs = [(name, image, by_title[image.title]) for name, image in built.items() if image.title in by_title]
@@ -84,6 +86,9 @@ def compare_all(built: dict[str, Stored], others: list[Stored], limit: int) -> N
     out.print(table)
     for name, image, other in pairs:
         if image.digest != other.digest:
+            if labels := label_differences(image, other):
+                what = f"{name} was not made of the same as the other: {', '.join(labels[:LABELS])}"
+                raise Problem(what, "the same commit, with the same SOURCE, BASE, INSTALLER and TORCH, can be compared")
             for difference in itertools.islice(differences(image, other), limit):
                 say(f"{name}: {difference}")
             raise Problem(f"{name} is not reproducible", "what is shown above must not depend on day, place or chance")

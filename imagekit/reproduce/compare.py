@@ -44,6 +44,16 @@ def differences(one: Stored, two: Stored) -> Iterator[Difference]:
     yield from (Difference("configuration", *found) for found in _values("", one.config, two.config))
 
 
+def label_differences(one: Stored, two: Stored) -> list[str]:
+    """Return the labels in which two images differ, with both values: labels say what an image was made of."""
+    here, there = ((image.config.get("config") or {}).get("Labels") or {} for image in (one, two))
+    return [
+        f"{name} {here.get(name, 'none')} and {there.get(name, 'none')}"
+        for name in sorted(here.keys() | there.keys())
+        if here.get(name) != there.get(name)
+    ]
+
+
 def step_names(image: Stored) -> list[str]:
     """Return the step that made each layer, as the image's history has it; fewer when the history is incomplete."""
     steps = [entry for entry in image.config.get("history", []) if not entry.get("empty_layer")]
