@@ -86,11 +86,11 @@ def compare_all(built: dict[str, Stored], others: list[Stored], limit: int) -> N
     out.print(table)
     for name, image, other in pairs:
         if image.digest != other.digest:
+            for difference in itertools.islice(differences(image, other), limit):
+                say(f"{name}: {difference}")
             if labels := label_differences(image, other):
                 what = f"{name} was not made of the same as the other: {', '.join(labels[:LABELS])}"
                 raise Problem(what, "the same commit, with the same SOURCE, BASE, INSTALLER and TORCH, can be compared")
-            for difference in itertools.islice(differences(image, other), limit):
-                say(f"{name}: {difference}")
             raise Problem(f"{name} is not reproducible", "what is shown above must not depend on day, place or chance")
 
 

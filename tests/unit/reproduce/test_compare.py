@@ -91,7 +91,9 @@ def test_the_table_and_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "rlinf-npu: layer 1 (RUN step 1): /etc/a: time 1000 and 1001" in capsys.readouterr().out
 
 
-def test_images_of_different_inputs_are_told_from_a_build_that_varies(tmp_path: Path) -> None:
+def test_images_of_different_inputs_are_told_from_a_build_that_varies(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     title = {"org.opencontainers.image.title": "An image"}
     one, two = (
         image(tmp_path / source, [File("etc/a", source.encode())], config={"Labels": title | {"rlinf.source": source}})
@@ -100,6 +102,7 @@ def test_images_of_different_inputs_are_told_from_a_build_that_varies(tmp_path: 
     with pytest.raises(Problem, match=r"not made of the same as the other: rlinf\.source git and pypi") as raised:
         compare_all({"rlinf-npu": one}, [two], 1)
     assert "SOURCE" in raised.value.fix
+    assert "/etc/a: size 3 and 4, content" in capsys.readouterr().out  # the first differing file is shown all the same
 
 
 def test_a_digest_alone(tmp_path: Path) -> None:
