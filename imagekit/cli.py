@@ -190,7 +190,7 @@ def image(
     manifest = installers.as_installed(manifest, wanted.installer)
     prober = Prober(probe_seconds(manifest.defaults.probe_seconds))
     engine = engines.ensure_engine(manifest, say, mirror=wanted.mirror)
-    check_disk(Path(engine.client().info()["DockerRootDir"]), _disk_need(manifest, engine))
+    check_disk(_engine_disk(engine), _disk_need(manifest, engine))
     network = NetworkSettings.from_host(wanted.mirror)
     for warning in network.warnings():
         say(f"note: {warning}")
@@ -238,6 +238,10 @@ def _look_up(
     links = torch_wheels.pages(manifest, network) if torch == "cpu" else ()
     argument = manifest.upstream.mirror_argument if wanted.mirror else ""
     return _Found(base, source, torch, replace(network, find_links=links, install_mirror=argument))
+
+
+def _engine_disk(engine: engines.Engine) -> Path:
+    return Path(engine.client().info()["DockerRootDir"])
 
 
 def _disk_need(manifest: Manifest, engine: engines.Engine) -> float:
@@ -363,7 +367,7 @@ def run_bench(
     engine = engines.ensure_engine(manifest, say)
     if cold := bench.cold_gib(manifest, parts, repeat):
         fix = f"{MAKE_ROOM}, or measure one part, one turn: ONLY=seed REPEAT=1"
-        check_disk(Path(engine.client().info()["DockerRootDir"]), cold, "the bench", fix)
+        check_disk(_engine_disk(engine), cold, "the bench", fix)
         say(f"Builds from nothing will leave up to {cold:.0f} GiB in the build cache: docker buildx prune frees them.")
     network = NetworkSettings.from_host(lookup.pick_mirror(manifest, mirror))
     report = bench.Report()

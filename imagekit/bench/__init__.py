@@ -65,7 +65,7 @@ def pick(only: str) -> tuple[str, ...]:
 
 
 def cold_gib(manifest: Manifest, parts: tuple[str, ...], repeat: int) -> float:
-    """Return what builds from nothing leave in BuildKit's cache, in GiB; nothing but a prune takes it away again.
+    """Return what builds from nothing leave in BuildKit's cache, in GiB, until that is pruned.
 
     Each turn of `build` and of `seed` leaves two environments: the edited lock's and the cold one's, ours and the
     single stage's. With what is compressed of it a turn was measured to leave 9.6 GiB for an image of 4.6.

@@ -26,9 +26,10 @@ class BuiltImage:
     digest: str
     simulated: bool
 
-    def base(self, manifest: Manifest) -> str:
-        """Which BASE leads to it: a simulated image with the vendor's distribution in its tag stands on a stand-in."""
-        return "cann" if not self.simulated or f"-{manifest.base.cann.os}-" in self.reference else "sim"
+    def stands_on(self, base: str, manifest: Manifest) -> bool:
+        """Whether that BASE leads to it: simulated, with the vendor's distribution in its tag, it is on a stand-in."""
+        vendors = not self.simulated or f"-{manifest.base.cann.os}-" in self.reference
+        return base in ("auto", "cann" if vendors else "sim")
 
 
 def find_built(folder: Path, name: str, arch: str, suffix: str) -> BuiltImage | None:

@@ -60,7 +60,7 @@ def local_image(
     check_base(base)
     kind = UPSTREAM if installers.check_wanted(by, "git", "auto") == "upstream" else ""
     suffixes = [kind + suffix for suffix in SUFFIXES[base]]
-    if found := find_newest(folder, name, arch, suffixes, lambda built: base in ("auto", built.base(manifest))):
+    if found := find_newest(folder, name, arch, suffixes, lambda built: built.stands_on(base, manifest)):
         return found.reference
     settings = f"BASE={base} INSTALLER={by}"
     raise Problem(f"{name} has not been built for {arch} with {settings}", f"make image {settings}")

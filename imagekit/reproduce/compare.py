@@ -47,11 +47,11 @@ def differences(one: Stored, two: Stored) -> Iterator[Difference]:
 def label_differences(one: Stored, two: Stored) -> list[str]:
     """Return the labels in which two images differ, with both values: labels say what an image was made of."""
     here, there = ((image.config.get("config") or {}).get("Labels") or {} for image in (one, two))
-    return [
-        f"{name} {here.get(name, 'none')} and {there.get(name, 'none')}"
-        for name in sorted(here.keys() | there.keys())
-        if here.get(name) != there.get(name)
-    ]
+    return [f"{name} {here.get(name, 'none')} and {there.get(name, 'none')}" for name in _differing(here, there)]
+
+
+def _differing(one: dict[str, Any], two: dict[str, Any]) -> list[str]:
+    return [name for name in sorted(one.keys() | two.keys()) if one.get(name) != two.get(name)]
 
 
 def step_names(image: Stored) -> list[str]:
@@ -125,7 +125,7 @@ def _line(text: bytes, offset: int) -> str:
 def _values(key: str, one: Any, two: Any) -> Iterator[tuple[str, str]]:
     """Keys of two configurations whose values differ; those that only follow from the layers are left out."""
     if isinstance(one, dict) and isinstance(two, dict):
-        for name in sorted(one.keys() | two.keys()):
+        for name in _differing(one, two):
             if f"{key}.{name}" != ".rootfs":
                 yield from _values(f"{key}.{name}", one.get(name), two.get(name))
     elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):

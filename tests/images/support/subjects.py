@@ -139,10 +139,9 @@ def record(fixes: bool = True) -> dict[str, Any] | None:
 
 
 def _of_base(record: dict[str, Any]) -> bool:
-    wanted = os.environ.get("BASE") or "auto"
     entry = next(iter(record["images"].values()))
     built = BuiltImage(entry["tags"][-1], entry["digest"], record["base"] == "sim")
-    return wanted in ("auto", built.base(manifest()))
+    return built.stands_on(os.environ.get("BASE") or "auto", manifest())
 
 
 def given() -> dict[str, str]:
